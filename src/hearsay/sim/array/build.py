@@ -36,11 +36,11 @@ _BUCKETS = 1024
 _WORD_BYTES = 8
 _LINK_BYTES = 4
 _MOST_ENTRIES = 1 << 31
-"""The most entries of short lists: the headers of nodes have 32 bits for the place of an entry."""
+"""The most entries of `pool` for each thread: the headers of nodes have 32 bits for the index of an entry."""
 
 
 def set_room(arrays: Arrays, threads: int) -> None:
-    """Provide room for events, RPCs and rows; the system provides memory when it is first touched."""
+    """Create the arrays for events, RPCs and rows; the system provides a page when it is first touched."""
     w = arrays.world
     w[at.MEASURED] = MEASURED_US
     w[at.BUCKETS] = _BUCKETS
@@ -125,7 +125,7 @@ def set_faults(arrays: Arrays, plan: Plan) -> None:
 
 
 def set_schedule(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Set the events of the whole network, in the order of handling, and the planned events of single nodes."""
+    """Set `schedule`, events of the whole network in the order of handling, and `planned`, those of single nodes."""
     script = plan.scenario.network.nodes
     whole: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, whole_network.START_ALL, 0, 0)]
     for number, fault in enumerate(plan.faults, start=1):
@@ -173,7 +173,7 @@ def _fault(fault: NodeDown | NodeUp | LinksCut | LinksHealed) -> tuple[int, int,
 def set_start(arrays: Arrays) -> None:
     """Set QUIET_UNTIL if the first connections can be made node by node; otherwise provide `dial_buckets`.
 
-    That needs a run that keeps no rows, since rows are in the order of time.
+    In a run that stores rows they cannot: rows are in the order of time.
     """
     w = arrays.world
     table = arrays["parameters"]
@@ -276,8 +276,8 @@ def _set_latency(arrays: Arrays, latency: LatencyModel) -> None:
 def _set_width(arrays: Arrays, minimum_us: int) -> None:
     """Make buckets as wide as the smallest latency; if that is too small, handle events in the order of time.
 
-    Runs of routers that choose their neighbours use that order, and one thread: these routers close and measure
-    connections, and both ends see the result at once. So do runs with partial messages: see `part_lines.py`.
+    Runs whose routers choose their neighbours use the order of time, and one thread: these routers close and measure
+    connections, and both nodes see the result at once. So do runs with partial messages: see `part_lines.py`.
     """
     w = arrays.world
     bits = min(minimum_us.bit_length() - 1, _MOST_WIDTH_BITS)

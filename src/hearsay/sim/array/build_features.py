@@ -1,4 +1,4 @@
-"""The arrays of extensions and partial messages."""
+"""The arrays for extensions and partial messages, built from the plan."""
 
 from __future__ import annotations
 

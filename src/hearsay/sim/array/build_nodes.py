@@ -1,4 +1,4 @@
-"""The nodes of a run as arrays: neighbours, parameters of routers, topics and messages."""
+"""The arrays for nodes, neighbours, routers' parameters, topics and messages, built from the plan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
 
 
 def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Set the table of messages. It has one line more, whose INJECT_FROM ends the targets of the last message."""
+    """Set `messages`. An additional last line has in INJECT_FROM the end of the last message's targets."""
     table = np.zeros((len(plan.publications) + 1, 8), dtype=np.int64)
     sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
     injected = 0
@@ -69,7 +69,7 @@ _REASONS = {Verdict.REJECT: Reason.REJECTED, Verdict.IGNORE: Reason.IGNORED}
 
 
 def set_verdicts(arrays: Arrays, plan: Plan, verdicts: Verdicts) -> None:
-    """Set the applications' verdict on each message; line 0 of `accepting` is for messages that all refuse."""
+    """Set the applications' verdicts on messages. Line 0 of `accepting` is for messages that all nodes refuse."""
     w = arrays.world
     judged = plan.publications if w[at.HAS_VERDICTS] else ()
     table = zeros((len(judged) + 1, at.REACHED_OF + int(w[at.THREADS])), np.int64)
@@ -136,7 +136,7 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """Set which copies may be counted as received when they are sent, see `transport.py`."""
+    """Set SEEN_FOR, CHANGES_NOTHING, DEFERS: which copies count as received when they are sent (`transport.py`)."""
     w = arrays.world
     table = arrays["parameters"]
     later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB] or w[at.HAS_FEATURES]
@@ -153,7 +153,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
 
 
 def _peering(ours: Strategy, theirs: Strategy) -> int:
-    """Return how a router treats another, by the protocol that the two speak."""
+    """Return how a router treats a peer (FLOODED, MESHED, …), by the protocol that the two negotiate."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
@@ -166,16 +166,16 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 _LEAST_COLUMNS = 64
 _SPARSE = 4
-"""Nodes get few messages if on average their topics have fewer than one in this number of all messages."""
+"""Nodes get few messages if they get on average fewer than one of this number of messages."""
 _DIALS_OF_A_FAULT = 60
-"""A fault brings a node fewer new neighbours than this number plus four times `faults.redial`."""
+"""A node gets fewer new neighbours by one fault than this number plus four times `faults.redial`."""
 _MOST_WORDS = 4
-"""The most words of `unwanted` for a node and a message. For neighbours without a bit the queue is searched."""
+"""The most words of `unwanted` for a node and a message. For neighbours beyond their bits the queue is searched."""
 _CELLS_AT_FIRST = 1 << 26
 _SLOTS_OF_AN_OVERLAY = 20
-"""Slots for connections that a router of episub dials; with more of them its slots move."""
+"""Room for the neighbours of a node whose router of episub chooses them; with more neighbours its slots move."""
 _LISTS_OF_A_TREE = 3
-"""A timer announces a message twice at most, and requests it once."""
+"""The most lists in `scratch` with one message: a timer of episub announces it at most twice and requests it once."""
 
 
 def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
@@ -259,7 +259,7 @@ def _set_overlays(arrays: Arrays, nodes: int, topics: int) -> None:
 
 
 def _set_addresses(arrays: Arrays, plan: Plan) -> None:
-    """Number the addresses of nodes; a node without a known one has a number of its own."""
+    """Number the addresses of nodes; a node without a known address gets a number of its own."""
     numbers: dict[str | int, int] = {}
     book = AddressBook(plan.scenario.addresses)
     nodes = range(plan.scenario.network.nodes)
@@ -270,7 +270,7 @@ def _set_addresses(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_clusters(arrays: Arrays) -> None:
-    """Put the columns of a topic's messages next to each other, if nodes get few of all messages.
+    """Set CLUSTERS if nodes get few of all messages: the columns of a topic's messages are next to each other.
 
     Then memory is touched only where a node knows something, and there is a column for each message.
     """
@@ -283,7 +283,7 @@ def _set_clusters(arrays: Arrays) -> None:
 
 
 def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """Return the function that creates the arrays with a column for each message: in small pages, if CLUSTERS."""
+    """Return the function that creates arrays with a column for each message, with CLUSTERS in small pages."""
     return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
 
 
@@ -332,7 +332,7 @@ def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> N
 
 
 def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Provide slots for all first connections; with links that have memory, slots are used when nodes dial."""
+    """Create the slot arrays, with room for all first connections, and the arrays of links and candidates."""
     w = arrays.world
     nodes = int(w[at.NODES])
     starts, targets = plan.dials.starts, plan.dials.targets
@@ -418,7 +418,7 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
 
 
 def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
-    """Set the direct peers of each node whose router is of 1.1; return all pairs."""
+    """Set the direct peers of each node whose router uses 1.1; return all pairs of direct peers."""
     pairs = np.array(direct_pairs(plan.scenario), dtype=np.int32).reshape(-1, 2)
     if not len(pairs):
         return pairs
@@ -434,7 +434,7 @@ def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
 
 
 def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int:
-    """Number the topics that each node ever joins; return how many places a node has at most."""
+    """Number the topics that each node ever joins, if nodes join few; return the most topics of a node."""
     w = arrays.world
     joins = arrays["members"] != 0
     for timed in plan.timed:
@@ -448,7 +448,7 @@ def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int
 
 
 def _gossip_samples(arrays: Arrays, messages: int) -> int:
-    """Return the number of peers that get a sample of ids each, because one IHAVE may not hold all; 0 for none."""
+    """Return how many peers get an IHAVE with a sample of ids; 0 if an IHAVE may hold the ids of all messages."""
     table = arrays["parameters"]
     cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
     return int(table[cramped, at.LAZY].max(initial=0))

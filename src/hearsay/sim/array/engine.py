@@ -1,4 +1,4 @@
-"""The interface of the array engine: it is built from a plan, runs to the end, and returns figures."""
+"""The interface of the array engine, which is built from a plan, runs to the end, and returns figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ _STEPS = 200
 MAX_REPORTED = 20
 """The most findings of a check that are reported one by one."""
 _WORTH_SHARING = 5_000
-"""A part with more events is shared among threads; starting these takes as long as a few hundred events."""
+"""A part of a bucket with more events than this is shared among threads: starting them takes as long as a few hundred
+events."""
 
 
 class Witness(Protocol):
@@ -58,12 +59,14 @@ class Witness(Protocol):
     def nodes(self) -> Sequence[int]: ...
 
     def take(self, rows: Rows) -> Rows:
-        """Keep the rows and notes of the nodes; return all rows without notes."""
+        """Store the rows and notes of the witnesses; return `rows` without the notes."""
         ...
 
     def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
-        """Receive the number of findings in all nodes, and some of these: time, kind, node, peer, topic and
-        number."""
+        """Receive the number of findings in all nodes, and some of the findings.
+
+        A finding is a sequence of time (-1 at the end of the run), kind, node, peer, topic and number.
+        """
         ...
 
 
@@ -71,10 +74,11 @@ class ArrayEngine:
     def __init__(
         self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Witness | None = None
     ) -> None:
-        """`take_rows` gets the trace in batches, which it must not keep; without it only the hash is made.
+        """`take_rows` gets the trace in batches of rows, which are overwritten later; without it only the hash is
+        computed.
 
-        `witnesses` get the rows of their nodes, and notes of the calls of these (`rules/notes.py`). Routers that
-        choose their neighbours run on one of the `threads`.
+        `witnesses` gets the rows of its nodes, notes of their calls (`rules/notes.py`), and findings in all nodes. A
+        run whose routers choose their neighbours, or with partial messages, uses one thread only.
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
@@ -97,7 +101,7 @@ class ArrayEngine:
             self._begin_check()
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
-        """Simulated time between two calls of `progress`, which may change it."""
+        """Simulated microseconds between two calls of `progress`. The caller may change it at any time."""
         self.stop_requested = False
         self.complete = False
         self._take_rows = take_rows
@@ -115,7 +119,7 @@ class ArrayEngine:
         return None
 
     def router_failure(self, error: Exception) -> None:
-        """Return None: kernels are no routers."""
+        """Return None: there are no routers whose method could have raised the error."""
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         self._run(progress)
@@ -153,7 +157,7 @@ class ArrayEngine:
                 progress(self.now)
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """Do the task ADVANCE, but share the nodes of large parts among threads."""
+        """Do the task ADVANCE, but share the nodes among threads in parts with many events."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -171,7 +175,7 @@ class ArrayEngine:
                 return
 
     def _let_go_of_dials(self) -> None:
-        """Free the table of first dials, which is nearly as large as that of neighbours, once all have arrived."""
+        """Free the arrays of first dials, nearly as large as those of neighbours, once all dials have arrived."""
         w = self.arrays.world
         if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
@@ -190,7 +194,7 @@ class ArrayEngine:
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
-        """Double the columns; what nodes know of a message moves to its new column."""
+        """Double the number of columns; what nodes know of a message moves to its new column."""
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
@@ -207,7 +211,7 @@ class ArrayEngine:
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
-        """Free the links that nothing names; provide room for more if these are few."""
+        """Free the links that are no longer used; enlarge the arrays of links if these are too few."""
         w = self.arrays.world
         self._work(w, COLLECT, 0)
         spare = w[at.LINKS_SPARE]
@@ -245,7 +249,7 @@ class ArrayEngine:
         self.arrays[name] = after
 
     def _begin_check(self) -> None:
-        """Provide the notes and counters of a check of all nodes (`rules/checks.py`)."""
+        """Create the arrays of a check of all nodes (`rules/checks.py`)."""
         threads = int(self.arrays.world[at.THREADS])
         self.arrays["tallies"] = zeros((threads, at.TALLIES), np.int64)
         self.arrays["findings"] = zeros((threads, MAX_REPORTED, at.FINDING), np.int64)
@@ -293,7 +297,7 @@ class ArrayEngine:
         )
 
     def _accepted(self, fields: slice) -> int:
-        """Return a sum over the messages that no node refused."""
+        """Return the sum of some fields of `verdicts` over the messages that no node refused."""
         verdicts = self.arrays["verdicts"]
         return int(verdicts[verdicts[:, at.REFUSED] == 0, fields].sum())
 
@@ -305,7 +309,7 @@ class ArrayEngine:
         return Latencies(np.concatenate([known, longer.microseconds]), np.concatenate([within[known], longer.counts]))
 
     def _take_long_latencies(self, least: int) -> None:
-        """Count the latencies beyond `latency_counts`, which wait in an array, if there are more than `least`."""
+        """If a thread has more than `least` entries in `long_latencies`, move all of them to `_longer`."""
         waiting = self.arrays["counts"][:, record.LONG]
         if waiting.max() > least:
             arrived = [self.arrays["long_latencies"][thread, :count] for thread, count in enumerate(waiting.tolist())]
@@ -327,7 +331,7 @@ class ArrayEngine:
 
 
 def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the bits of all nodes with twice as many columns, those of known messages in their new columns."""
+    """Return `seen` or `cached` with twice as many columns, and the bits of `known` messages in their new columns."""
     old = np.unpackbits(before.view(np.uint8), bitorder="little").reshape(-1, columns)
     new = np.zeros((len(old), 2 * columns), np.uint8)
     new[:, known % (2 * columns)] = old[:, known % columns]
@@ -337,7 +341,7 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
 
 
 def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
-    """Return the entry with the fewest kernels that suits the run."""
+    """Return the entry for the run that is compiled with the fewest kernels."""
     uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
         arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
     )

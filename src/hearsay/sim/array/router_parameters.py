@@ -1,7 +1,7 @@
-"""Routers' parameters as the columns that kernels read.
+"""The parameters of routers as lines of numbers in `parameters` and other arrays, which kernels read.
 
-Rule: each parameter of a router with kernels is carried by a column. Any other is an error when the arrays are built:
-kernels would run the router with a default in its place.
+Rule: each parameter of a router with kernels is carried by a column. A parameter without a column is an error when
+the arrays are built: kernels would ignore it.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ _Value: TypeAlias = Callable[[Any], int]
 
 
 class NoKernel(Exception):
-    """A parameter that no column carries."""
+    """A router has a parameter that no column carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column: its place, the parameters that it carries, and a function of these; None if it is a parameter."""
+    """A column of `parameters`.
+
+    It has its index, the names of the parameters that it carries, and the function that computes it from the router's
+    parameters. If that is None, the value is that of the first name; milliseconds become microseconds.
+    """
 
     place: int
     names: tuple[str, ...]
@@ -69,7 +73,7 @@ def _by_time(given: Any) -> bool:
 
 
 _ID_BYTES = SEEN_BYTES + length_of(0)
-"""Memory of an id in a seen cache; all ids are numbers here."""
+"""The bytes in memory of an id in a seen cache; simulated ids are numbers."""
 
 
 def _most_seen(given: RouterParameters) -> int:
@@ -307,7 +311,7 @@ _EPISUB = (
     _Column(at.MOST_DIALS, ("max_dials",)),
 )
 _REALS_OF = ("gossip_factor", "early_graft_penalty")
-"""Parameters that stand in `reals`."""
+"""Parameters that `reals` carries, besides those of scores."""
 
 
 def _of_peer(given: GossipsubParameters, value: Callable[[PeerScoreParameters], int]) -> int:
@@ -323,7 +327,7 @@ def _retains(given: GossipsubParameters, which: RetainedScores) -> bool:
 
 
 def reals_of(parameters: RouterParameters) -> list[float]:
-    """Return a router's line in the table `reals`."""
+    """Return a router's line of `reals`."""
     if not isinstance(parameters, GossipsubParameters):
         return [0.0] * at.REALS
     score, gater = parameters.score, parameters.gater
@@ -343,7 +347,7 @@ def reals_of(parameters: RouterParameters) -> list[float]:
 
 
 def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
-    """Return a router's lines for a topic in the tables `topic_reals` and `topic_times`."""
+    """Return a router's lines for a topic, in `topic_reals` and in `topic_times`."""
     score = parameters.score if isinstance(parameters, GossipsubParameters) else None
     scored = None if score is None else score.of_topic(topic)
     numbers = TopicNumbers() if scored is None else scored.numbers()
@@ -363,7 +367,7 @@ _COLUMNS = {
 
 
 def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
-    """Return a router's line in the table `parameters`; raise `NoKernel` if no column carries a parameter."""
+    """Return a router's line of `parameters`; raise `NoKernel` if no column carries a parameter of the router."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
     missing = set(parameters.names()) - carried - set(_REALS_OF)

@@ -74,7 +74,7 @@ def connects(w: World, node: int, slot: int) -> None:
 
 @retaining
 def disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """Keep the score of a neighbour that disconnects, if the rules say so (RETAIN-1, RETAIN-2, RETAIN-5)."""
+    """Keep the score of a neighbour that disconnects, if its rules allow that (RETAIN-1, RETAIN-2, RETAIN-5)."""
     positive_too = parameter(w, node, NOT_POSITIVE_ONLY) == 0
     retain = parameter(w, node, RETAIN)
     if not parts.is_kept(score_now(w, now, node, slot), positive_too, retain):
