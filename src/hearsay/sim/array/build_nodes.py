@@ -166,9 +166,9 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 _LEAST_COLUMNS = 64
 _SPARSE = 4
-"""Nodes get few messages if they get on average fewer than one of this number of messages."""
+"""Nodes get few messages if, on average, fewer than one in this number of messages is in a topic of a node."""
 _DIALS_OF_A_FAULT = 60
-"""A node gets fewer new neighbours by one fault than this number plus four times `faults.redial`."""
+"""After one fault, a node gets fewer new neighbours than this number plus four times `faults.redial`."""
 _MOST_WORDS = 4
 """The most words of `unwanted` for a node and a message. For neighbours beyond their bits the queue is searched."""
 _CELLS_AT_FIRST = 1 << 26

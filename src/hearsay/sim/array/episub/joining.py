@@ -241,7 +241,7 @@ def send_join(w: World, th: int, node: int, topic: int, peer: int, ttl: int, seq
 
 @with_overlay
 def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> int:
-    """Return the peer to send a JOIN after that to `failed` was lost, -1 for none."""
+    """Return another peer to which to send a JOIN, after that to `failed` was lost; -1 for none."""
     line = overlays(w)[node, topic]
     short = random_links(w, node, topic) + size_of(w, node, topic, ATTEMPTS) < line[SIZE_RANDOM]
     size = _not_attempted(w, th, node, topic, failed)
@@ -358,7 +358,7 @@ def pass_join_on(
 def _step(
     w: World, th: int, purpose: int, now: int, node: int, topic: int, about: int, sequence: int, onward: int
 ) -> int:  # fmt: skip
-    """Return the next peer of a random walk about the peer `about`: one of the first `onward` candidates."""
+    """Return the next peer of a random walk: one of the first `onward` candidates. `about` is the joiner."""
     state = extend(extend(draw_view(w, purpose, now, node, topic), np.uint64(about)), np.uint64(sequence))
     return int(candidates(w)[th, below(state, onward)])
 

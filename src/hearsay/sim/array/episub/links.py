@@ -114,7 +114,7 @@ def finish_request(w: World, now: int, node: int, topic: int, peer: int) -> None
 def request_fails(w: World, th: int, now: int, node: int, topic: int, peer: int, forget: bool) -> bool:
     """End a request without a link; return whether there was one: then the caller asks other peers.
 
-    With `forget`, also remove the peer from the passive list.
+    If the last argument is True, also remove the peer from the passive list.
     """
     if place_of(w, node, topic, REQUESTS, peer) < 0:
         return False

@@ -474,7 +474,7 @@ def overlay_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> No
 
 @with_overlay
 def overlay_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle the loss of a connection. GOING makes its peer count as disconnected from the begin of the call."""
+    """Handle the loss of a connection. With GOING, its peer counts as disconnected during the call."""
     peer = peers(w)[slot]
     meetings(w)[node, GOING] = peer
     slot_times(w)[slot, IDLE_UNTIL] = 0

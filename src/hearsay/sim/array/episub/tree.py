@@ -152,7 +152,7 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
-    """Remove a neighbour, which failed or left, or stays in the overlay (`in_good_order`) (TREE-5)."""
+    """Remove a neighbour. With `in_good_order` it stays in the overlay; otherwise it failed or left (TREE-5)."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return

@@ -160,7 +160,7 @@ def on_ihave(
 
 
 _IDS_ALONE = 32
-"""The number of words, the first of `scratch`, that are for the ids of an IHAVE in an event (`call_gossip`)."""
+"""The index in `scratch` behind the ids of an IHAVE that came in an event (`call_gossip`), which begin at 0."""
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 Layout: the members of the mesh of a topic are the node's slots that have IN_MESH set for the topic, so they ascend.
 Backoffs are a list of the node (`lists.py`), whose entries have the topic, the peer, and the end of the backoff.
-Members with "lent" places are further members at the address of others, see `places.py`.
+If a router limits the members at an address, further members there have "lent" places, see `places.py`.
 """
 
 from __future__ import annotations

@@ -379,7 +379,7 @@ def _hold_against(w: World, slot: int) -> None:
 
 @scored
 def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
-    """Count `amount` messages that could not be sent to a peer (SCORE-10)."""
+    """Count messages that could not be sent to a peer (SCORE-10)."""
     if has_scores(w, node):
         peer_scores(w)[slot, SLOWNESS] += amount
         change(w, slot)

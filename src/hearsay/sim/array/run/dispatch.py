@@ -73,7 +73,7 @@ from hearsay.sim.array.world.record import dropped
 
 _SERVED = len(EventKind)
 _ATTEMPTS_PER_CONTACT = 20
-"""As in `sim.reference.connections`."""
+"""The most draws for each wanted contact, as in `sim.reference.connections`."""
 
 with_service = only_with(SERVICE)
 

@@ -283,7 +283,7 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, payload: i
 
 @with_dials
 def on_dial_failed(w: World, th: int, now: int, node: int, peer: int, life: int) -> None:
-    """Handle that a dial of the router was refused, or that its connection was lost at once; `life` is its STARTS."""
+    """Handle that a dial of the router was refused, or its connection lost at once; `life` is that of the dial."""
     if life == nodes32(w)[node, STARTS]:
         call_dial_failed(w, th, now, node, peer)
 

@@ -1,7 +1,7 @@
 """Columns of messages and links that are used again, so that memory does not grow with the length of a run.
 
 A column is free once all nodes have forgotten its message and no copy of it can be in flight. At the time LOOKED all
-nodes had forgotten the messages up to DEAD_UP_TO. All RPCs sent until then have arrived by the time DEAD_SURE. If
+nodes had forgotten the messages before DEAD_UP_TO. All RPCs sent until then have arrived by the time DEAD_SURE. If
 none of them made a node see such a message again (`revived`), the columns of these messages are free from then on.
 """
 

@@ -186,7 +186,7 @@ def hops_from(w: World, node: int, message: int) -> Any:
 
 @kernel
 def hops_named(w: World, node: int, message: int) -> int:
-    """Return the hops that a copy names which the node sends in a tree: those that its router counts, plus one."""
+    """Return the hops that the node's copies in a tree name: those that its router counts, plus one."""
     return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
 
 

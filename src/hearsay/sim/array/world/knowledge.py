@@ -4,8 +4,8 @@ Layout: each message that nodes may know has a column; it is the number of the m
 unless CLUSTERS is set. `seen` and `cached` have a bit for each node and column, one node after the other; they are
 read most often, and as bits they fit into the processor's caches. The rest of a node's knowledge of a message is one
 word, `cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which the message was seen
-and cached, and the hops to the node. `first_us` has the time at which a node first saw a message, in runs that are
-longer than `seen_ttl_ms`.
+and cached, and the hops to the node. `first_us` has the time at which a node first saw a message; only with
+SEEN_EXPIRES.
 """
 
 from __future__ import annotations

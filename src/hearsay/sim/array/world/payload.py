@@ -91,7 +91,7 @@ def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
 
 @inlined
 def message_part(w: World, message: int, hops: int, via: int) -> Part:
-    """Return a message that is the only part of its RPC. `hops` counts from the publisher, if the RPC names hops."""
+    """Return a message that is the only part of its RPC. If copies name hops (`names_hops`), they name `hops`."""
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     if w[HAS_EPISUB] and names_hops(via):
@@ -101,7 +101,7 @@ def message_part(w: World, message: int, hops: int, via: int) -> Part:
 
 @inlined
 def names_hops(via: int) -> bool:
-    """Return whether a copy has a field with its hops, as those have that an episub tree sends."""
+    """Return whether copies that are sent in this way have a field with their hops: those in an episub tree do."""
     return via == Via.EAGER or via == Via.LAZY
 
 
