@@ -283,7 +283,7 @@ def _set_clusters(arrays: Arrays) -> None:
 
 
 def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """Return the function that creates arrays with a column for each message, with CLUSTERS in small pages."""
+    """Return the function that creates the arrays with a column for each message: in small pages, if CLUSTERS."""
     return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
 
 

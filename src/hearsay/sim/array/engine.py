@@ -1,4 +1,4 @@
-"""The interface of the array engine, which is built from a plan, runs to the end, and returns figures."""
+"""The interface of the array engine: it is built from a plan, runs to the end, and returns figures."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class ArrayEngine:
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
-        """Double the number of columns; what nodes know of a message moves to its new column."""
+        """Double the columns; what nodes know of a message moves to its new column."""
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])

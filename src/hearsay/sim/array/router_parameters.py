@@ -52,7 +52,7 @@ _Value: TypeAlias = Callable[[Any], int]
 
 
 class NoKernel(Exception):
-    """A router has a parameter that no column carries."""
+    """A parameter that no column carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ def _retains(given: GossipsubParameters, which: RetainedScores) -> bool:
 
 
 def reals_of(parameters: RouterParameters) -> list[float]:
-    """Return a router's line of `reals`."""
+    """Return a router's line in the table `reals`."""
     if not isinstance(parameters, GossipsubParameters):
         return [0.0] * at.REALS
     score, gater = parameters.score, parameters.gater
@@ -347,7 +347,7 @@ def reals_of(parameters: RouterParameters) -> list[float]:
 
 
 def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
-    """Return a router's lines for a topic, in `topic_reals` and in `topic_times`."""
+    """Return a router's lines for a topic in the tables `topic_reals` and `topic_times`."""
     score = parameters.score if isinstance(parameters, GossipsubParameters) else None
     scored = None if score is None else score.of_topic(topic)
     numbers = TopicNumbers() if scored is None else scored.numbers()
@@ -367,7 +367,7 @@ _COLUMNS = {
 
 
 def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
-    """Return a router's line of `parameters`; raise `NoKernel` if no column carries a parameter of the router."""
+    """Return a router's line in the table `parameters`; raise `NoKernel` if no column carries a parameter."""
     columns = _COLUMNS[router]
     carried = {name for column in columns for name in column.names}
     missing = set(parameters.names()) - carried - set(_REALS_OF)

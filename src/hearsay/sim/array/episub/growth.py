@@ -75,7 +75,7 @@ def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> None:
-    """Ask a peer for a link in place of that to `replaces`."""
+    """Ask a peer for a link that takes the place of the link to `replaces`."""
     if begin_request(w, th, now, node, topic, peer, random, replaces):
         refused(w, th, now, node, topic, peer)
 
@@ -193,7 +193,7 @@ def stabilise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _ask_for_lists(w: World, th: int, node: int, topic: int) -> None:
-    """Ask all neighbours for their active lists, because the node has too many neighbours (UPKEEP-3)."""
+    """Ask the neighbours for their active lists, because there are too many links (UPKEEP-3)."""
     forget_replies(w, node, topic)
     overlays(w)[node, topic, AWAITS_LISTS] = 1
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
@@ -291,7 +291,7 @@ def _is_random(w: World, node: int, topic: int, peer: int) -> bool:
 
 @with_overlay
 def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a neighbour has a link to another neighbour of the node."""
+    """Return whether a neighbour is linked with another neighbour of the node."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
     while place >= 0:
@@ -339,7 +339,7 @@ def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _measure(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ping neighbours whose round-trip time is unknown, or random ones if all are known."""
+    """Ping neighbours whose RTT is unknown, or some random ones if all are known."""
     line = overlays(w)[node, topic]
     if line[SIZE_ACTIVE] == line[SIZE_RANDOM]:
         return

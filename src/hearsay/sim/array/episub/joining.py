@@ -95,7 +95,7 @@ CONTACTS = 3
 
 @with_overlay
 def is_alone(w: World, node: int, topic: int) -> bool:
-    """Return whether the node must join: it has no neighbour, or with HyParView fewer than two."""
+    """Return whether the node must join: it has no link, or with HyParView fewer than two."""
     return overlays(w)[node, topic, ACTIVE_COUNT] < (2 if is_hyparview(w, node) else 1)
 
 
@@ -365,7 +365,7 @@ def _step(
 
 @with_overlay
 def take_in_joiner(w: World, th: int, now: int, node: int, topic: int, joiner: int, sequence: int) -> None:
-    """Make a joiner a neighbour, and announce it to other neighbours by FORWARDJOIN (JOIN-4)."""
+    """Accept a joiner, and announce it by FORWARDJOIN (JOIN-4)."""
     if not take_in(w, th, now, node, topic, joiner, True):
         return
     ttl = parameter(w, node, JOIN_TTL)

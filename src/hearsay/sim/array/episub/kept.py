@@ -133,5 +133,5 @@ def stored_bytes(w: World, node: int, message: int) -> int:
 
 @with_episub
 def kept_parent(w: World, node: int, message: int) -> int:
-    """Return the peer that sent a kept message to the node, -1 if the node is its publisher."""
+    """Return the peer that a kept message came from, -1 for an own message."""
     return int(kept32(w)[node, column(w, message), KEPT_PARENT])

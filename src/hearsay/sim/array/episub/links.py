@@ -174,7 +174,7 @@ def _make_room(w: World, th: int, now: int, node: int, topic: int) -> bool:
 
 @with_overlay
 def evict(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Remove a neighbour from the active list, and send it DISCONNECT."""
+    """Remove a neighbour and send it DISCONNECT."""
     drop_link(w, th, now, node, topic, peer, True)
     say_disconnect(w, th, node, peer, topic, False)
 
@@ -197,7 +197,7 @@ def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) ->
 
 @with_overlay
 def on_neighbor(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> bool:
-    """Handle a NEIGHBOR; return whether it was an ACCEPT that made the sender a neighbour."""
+    """Handle a NEIGHBOR; return whether it made a link by ACCEPT."""
     role = number(w, at, 0)
     if role == REQUEST:
         _judge(w, th, now, node, topic, sender, at)

@@ -68,7 +68,7 @@ from hearsay.sim.array.world.queue import NODE, insert, push, word_0
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_native, parameter
 
 READY, FAILED, WAITING, NO_ROOM = range(4)
-"""Results of `meet`, explained there."""
+"""Results of `meet`."""
 FOR_NODES, FOR_REQUEST, FOR_JOIN, FOR_JOINER, FOR_FORWARDED, FOR_SHUFFLE, FOR_PROBE = range(7)
 """Kinds of errands: the purpose for which a peer is met."""
 E_NEXT, E_TOPIC, E_KIND, E_DUE, E_TTL, E_SEQUENCE, E_PEER, E_RPC = range(8)
@@ -264,7 +264,7 @@ def keep_errand(w: World, node: int, peer: int, errand: int) -> None:
 
 @with_overlay
 def peer_with_errand(w: World, node: int, due: int, topic: int) -> int:
-    """Return the first peer with an errand in a topic, or with an errand due by `due`; -1 for none."""
+    """Return the first peer with an errand of a topic, or with one due by `due`; -1 for none."""
     entries = pool(w)[lists.owner(w, node)]
     place = meetings(w)[node, ERRANDS]
     while place >= 0:
@@ -410,7 +410,7 @@ def is_of_this_life(w: World, node: int, w0: int) -> bool:
 
 @with_overlay
 def first_silent(w: World, now: int, node: int) -> int:
-    """Return the slot of the first peer that left a ping unanswered, -1 for none; forget that ping."""
+    """Return the slot of the first peer that left a ping unanswered, and forget the ping; -1 for none."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         due = slot_times(w)[slot, PING_UNTIL]
         if 0 < due <= now:

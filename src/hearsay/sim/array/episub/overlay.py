@@ -272,7 +272,7 @@ def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int)
 
 @with_overlay
 def _next_period(w: World, now: int, node: int, topic: int, task: int, interval: int) -> None:
-    """Set the alarm of a task after three to five quarters of an interval, rounded to milliseconds."""
+    """Set an alarm after three to five quarters of an interval, in whole milliseconds."""
     low = interval // 1000 * 3 // 4 * 1000
     high = interval // 1000 * 5 // 4 * 1000
     _next(w, now, node, topic, task, low, high)

@@ -56,7 +56,7 @@ def ring(w: World, th: int, now: int, node: int) -> None:
 
 @with_overlay
 def _first_alarm(w: World, node: int, topic: int) -> int:
-    """Return the alarm of a topic with the earliest time, -1 if none is set."""
+    """Return the alarm of a topic that rings first, -1 if none is set."""
     line = overlays(w)[node, topic]
     first = -1
     for alarm in range(EXPIRE_DUE, CONTACTS_DUE + 1):

@@ -159,7 +159,7 @@ def _cut(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def _estimate(w: World, node: int, topic: int) -> int:
-    """Return the estimated number of nodes in the overlay."""
+    """Return the estimated number of nodes."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     place = overlays(w)[node, topic, SKETCH]

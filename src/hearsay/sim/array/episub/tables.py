@@ -36,7 +36,7 @@ def put(w: World, node: int, topic: int, table: int, peer: int, due: int, conten
 
 @with_overlay
 def take(w: World, node: int, topic: int, table: int, peer: int) -> bool:
-    """Remove a peer's entry from a table; return whether there was one."""
+    """Remove a peer's entry; return whether there was one."""
     place = place_of(w, node, topic, table, peer)
     if place < 0:
         return False

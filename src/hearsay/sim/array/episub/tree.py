@@ -365,7 +365,7 @@ def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, messa
 def on_tree_part(
     w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
 ) -> bool:
-    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena; return True if the sender is no neighbour (TREE-3)."""
+    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena (TREE-3); return whether the sender is no neighbour."""
     peer = peers(w)[slot]
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)

@@ -1,4 +1,4 @@
-"""The alarms of trees, which announce messages and request missing ones (`core.episub.tree`)."""
+"""The alarms of trees: messages are announced, and missing ones are requested (`core.episub.tree`)."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def add_active(w: World, th: int, now: int, node: int, topic: int, peer: int, ra
 
 @with_overlay
 def remove_active(w: World, th: int, now: int, node: int, topic: int, peer: int, remember: bool) -> None:
-    """Remove a neighbour; with `remember`, add it to the passive list, because it is still in the overlay."""
+    """Remove a neighbour; with `remember` it becomes a passive entry, because it is still in the overlay."""
     place = active_place(w, node, topic, peer)
     known = view_notes(w)[node, topic, place] >> 1
     count = overlays(w)[node, topic, ACTIVE_COUNT]
@@ -167,7 +167,7 @@ def insert_passive(w: World, th: int, now: int, node: int, topic: int, peer: int
 
 @with_overlay
 def remove_passive(w: World, th: int, now: int, node: int, topic: int, peer: int) -> bool:
-    """Remove a peer from the passive list; return whether it was there."""
+    """Remove a passive entry; return whether there was one."""
     place = passive_place(w, node, topic, peer)
     if place < 0:
         return False

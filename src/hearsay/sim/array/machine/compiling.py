@@ -84,7 +84,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def inlined(function: Function) -> Function:
-    """Return a kernel that LLVM inlines, for a short function that kernels call for nearly every event."""
+    """Return a kernel that LLVM inlines, for a short function that nearly every event needs."""
     return kernel(function, forceinline=True)
 
 
@@ -159,7 +159,7 @@ _IDLE = {"None": _none, "bool": _false, "int": _zero, "float": _zero_real}
 
 
 def _idle(function: FunctionType) -> Any:
-    """Return a kernel with the arguments and the type of result of a function, which does nothing."""
+    """Return a kernel that does nothing, with the arguments and the type of result of a function."""
     nothing = cast("FunctionType", _IDLE[str(function.__annotations__["return"])])
     count = function.__code__.co_argcount
     names = function.__code__.co_varnames[:count]

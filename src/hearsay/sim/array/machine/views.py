@@ -135,7 +135,7 @@ class _Attributes(_templates.AttributeTemplate):
 
 
 def _tag(builder: Any, name: str) -> Any:
-    """Return the metadata from which LLVM knows that accesses to different arrays do not alias."""
+    """Return the metadata by which LLVM knows that accesses to different arrays do not alias."""
     module = builder.module
     kind = module.add_metadata([name, module.add_metadata(["hearsay"]), word(0)])
     return module.add_metadata([kind, kind, word(0)])

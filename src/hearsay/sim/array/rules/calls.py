@@ -1,4 +1,4 @@
-"""Calls of a router: each handles an event, and at its end sends the parts in the outbox (`Router.handle`)."""
+"""Calls of a router: each handles an event, and at its end sends all that is in the outbox (`Router.handle`)."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def check_delivery(w: World, th: int, now: int, node: int, message: int) -> None
 
 @with_checks
 def note_received(w: World, th: int, slot: int, rpc: int) -> None:
-    """Count the parts of a received RPC, and note its SUBSCRIBEs, even those that the router ignores."""
+    """Count the parts of a received RPC. Its SUBSCRIBEs are noted even if the router ignores them."""
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         received(w, th, part[PART_KIND], 1)
@@ -224,7 +224,7 @@ def _check_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_checks
 def check_gossip(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Check that the score of a peer is high enough to send it an IHAVE, or to answer its IWANT."""
+    """Check that the score of a peer is high enough for an IHAVE, or for the answer to its IWANT."""
     if _is_below(w, now, node, slot, GOSSIP_FROM):
         found(w, th, now, GOSSIP_BELOW, node, peers(w)[slot], -1, -1)
 

@@ -54,7 +54,7 @@ def dial_direct(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @with_direct
 def direct_subscribers(w: World, th: int, node: int, topic: int) -> int:
-    """Collect the slots of direct peers that are subscribed to a topic as candidates; return their number."""
+    """Collect the direct peers in a topic as candidates; return their number."""
     known = candidates(w)[th]
     size = 0
     for place in range(direct_starts(w)[node], direct_starts(w)[node + 1]):

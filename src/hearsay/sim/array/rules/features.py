@@ -75,7 +75,7 @@ def forget_traits(w: World, slot: int) -> None:
 
 @kernel
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Note that a peer sent an RPC; `announces` is True if the RPC announces extensions."""
+    """Note that a peer sent an RPC, and whether the RPC announces extensions."""
     if w[HAS_FEATURES]:
         _note_features(w, th, now, node, peer, announces)
 
@@ -101,7 +101,7 @@ def _note_features(w: World, th: int, now: int, node: int, peer: int, announces:
 
 @part_of_features
 def _test(w: World, th: int, slot: int) -> None:
-    """Send a test message to a peer (EXT-5)."""
+    """Send a test message (EXT-5)."""
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
     write_part(w, rpc, 0, topic_part(TEST, -1, TEST_MESSAGE_BYTES, 1), 0)
@@ -145,7 +145,7 @@ def announce_again(w: World, th: int, node: int) -> None:
 
 @kernel
 def say_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
-    """Send a peer SUBSCRIBE, with the router's use of partial messages in the topic, or UNSUBSCRIBE (PARTIAL-1)."""
+    """Announce that a topic is joined or left, with the router's use of partial messages (PARTIAL-1)."""
     use = 0
     if w[PART_WORDS] and subscribe and _takes_features(w, node, peers(w)[slot]):
         use = own_use(w, node, topic)
@@ -159,7 +159,7 @@ def own_use(w: World, node: int, topic: int) -> int:
 
 @kernel
 def note_use(w: World, node: int, slot: int, topic: int, use: int) -> None:
-    """Store a peer's use of partial messages in a topic, from an accepted SUBSCRIBE, or 0 (PARTIAL-1)."""
+    """Note the use of partial messages in an accepted SUBSCRIBE, or that an UNSUBSCRIBE ends it (PARTIAL-1)."""
     if w[PART_WORDS] and parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         traits(w)[slot, 1 + topic] = use
 
@@ -179,13 +179,13 @@ def use_of(w: World, node: int, slot: int, topic: int) -> int:
 
 @inlined
 def leaves_out_requesters(w: World, node: int, topic: int) -> bool:
-    """Return whether neighbours that request parts get no full messages of a topic."""
+    """Return whether some neighbours may get parts in place of full messages."""
     return w[PART_WORDS] != 0 and part_heads(w)[node, topic, CHOSEN] != 0
 
 
 @with_parts
 def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> int:
-    """Remove the candidates that request parts, and so get no full messages (PARTIAL-3); return the number left."""
+    """Keep the candidates that get full messages, and return their number (PARTIAL-3)."""
     known = candidates(w)[th]
     kept = 0
     for place in range(size):

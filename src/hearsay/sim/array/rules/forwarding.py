@@ -273,7 +273,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    """Publish a message of the node's application, or one that the script injects."""
+    """Publish a message of the application, or one from the script."""
     if source != w[SCRIPT]:
         counts(w)[th, PUBLISHES] += 1
     if messages(w)[message, PUBLISHER] == w[SCRIPT]:
@@ -341,7 +341,7 @@ def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> 
 
 @kernel
 def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send a message of the node to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
+    """Send an own message to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
     topic = messages(w)[message, TOPIC]
     rate = parameter(w, node, FLOOD_RATE)
     inside = IN_MESH if is_in(w, node, topic) else IN_FANOUT if rate else 0
@@ -396,7 +396,7 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
 
 @inlined
 def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Remove the candidates that get no copy of a message; return the number of the others."""
+    """Keep the candidates that get a copy of a message; return their number."""
     if leaves_out_requesters(w, node, messages(w)[message, TOPIC]):
         size = without_requesters(w, th, node, messages(w)[message, TOPIC], size)
     return who_want(w, th, now, node, message, via, size) if leaves_out_some(w, node) else size

@@ -90,7 +90,7 @@ def _share_address(w: World, slot: int, other: int) -> bool:
 
 @inlined
 def _end_of_sharing(w: World, node: int) -> int:
-    """Return the end of the slots to search for peers at the same address: none if no nodes share one."""
+    """Return the end of the slots to search for peers at the same address; none if no address is shared."""
     return end_slot(w, node) if w[SHARES_ADDRESSES] else first_slot(w, node)
 
 

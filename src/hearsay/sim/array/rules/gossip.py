@@ -196,7 +196,7 @@ def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Count an IHAVE with new ids. After several, GRAFT the peer: the mesh seems to miss messages (GOSSIP-11)."""
+    """Count an IHAVE with new ids; after several GRAFT the peer, because the mesh misses messages (GOSSIP-11)."""
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -397,7 +397,7 @@ def _gossip_parts(w: World, th: int, now: int, node: int, topic: int, inside: in
 def _gossip_sample(
     w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
 ) -> None:  # fmt: skip
-    """Send a peer its own sample of the ids, which is written behind all ids in `scratch` (GOSSIP-9)."""
+    """Send a peer its own sample of ids, placed behind all ids in `scratch` (GOSSIP-9)."""
     line = control(w)[th]
     known = scratch(w)[th]
     chosen = marks(w)[th]
@@ -420,7 +420,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Remove messages from the caches if their last window ends at this heartbeat (GOSSIP-7, SEEN-2)."""
+    """Forget messages whose last window ends at a heartbeat (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return

@@ -65,7 +65,7 @@ from hearsay.sim.array.world.part_lines import (
 
 @with_parts
 def hold(w: World, node: int, message: int) -> int:
-    """Return the application's group of a message. A new one replaces the oldest if the topic has too many."""
+    """Return the application's group of a message; a new one takes the place of the oldest if there are too many."""
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD:
         return group
@@ -257,7 +257,7 @@ def _end_requests(w: World, node: int, group: int) -> None:
 
 @with_parts
 def _arrived(w: World, node: int, group: int) -> None:
-    """End the requests of a group for parts that are held now."""
+    """End the requests of parts that are held."""
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
         return
     if has_all(w, group):
@@ -275,9 +275,9 @@ def _arrived(w: World, node: int, group: int) -> None:
 
 @with_parts
 def ask_others(w: World, group: int) -> bool:
-    """Move requests that were not answered within a whole heartbeat interval to other peers; return whether any was.
+    """Move requests that were not answered within a whole heartbeat to other peers; return whether any changed.
 
-    Peers of which other parts are requested than before are marked IS_CHANGED.
+    Peers that are asked for more or fewer parts are marked IS_CHANGED.
     """
     changed = False
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
@@ -307,7 +307,7 @@ def ask_others(w: World, group: int) -> bool:
 
 @with_parts
 def _least_asked(w: World, group: int, number: int, part: Word) -> int:
-    """Return the line of the peer with the fewest requests that offers a part; of several, the first; 0 for none."""
+    """Return the line of the first peer with the fewest requests among those that offer a part, 0 for none."""
     best = 0
     least = 0
     line = part_lines(w)[group, FIRST_PEER]

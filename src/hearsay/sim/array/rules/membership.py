@@ -205,7 +205,7 @@ def send_off(w: World, th: int, now: int, node: int) -> None:
 
 
 ACCEPTED = -1
-"""A result in place of a reason: the part is accepted."""
+"""The result in place of a reason, if a part is accepted."""
 OVER_LIMIT = int(Reason.OVER_LIMIT)
 THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
@@ -300,7 +300,7 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> int:
-    """Handle a SUBSCRIBE or UNSUBSCRIBE of a peer; return ACCEPTED, or the reason if it is refused."""
+    """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason if it is refused, or ACCEPTED."""
     table = flags(w)
     note_subscription(w, slot, topic, subscribe)
     if not subscribe:
@@ -330,7 +330,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def _refusal(w: World, node: int, slot: int, topic: int) -> int:
-    """Return ACCEPTED, or the reason why there is no room for another subscription of a peer (SHELL-6)."""
+    """Return why there is no room for a subscription, or ACCEPTED (SHELL-6)."""
     most = parameter(w, node, MAX_SUBSCRIPTIONS)
     most_bytes = parameter(w, node, MAX_BYTES_OF_PEER)
     if most < w[TOPICS] or most_bytes:

@@ -456,7 +456,7 @@ def expire_backoffs(w: World, now: int, node: int) -> None:
 
 @kernel
 def graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Make a peer a member and send it GRAFT, without checks."""
+    """GRAFT a peer without further checks."""
     _take_in(w, th, now, node, slot, topic)
     put_graft(w, th, slot, topic)
 

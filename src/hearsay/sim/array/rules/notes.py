@@ -41,7 +41,7 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.record import CALL_NOTE, ID_NOTE, PART_NOTE, note, with_checks
 
 STARTED, STOPPED = -1, -2
-"""Kinds of calls that are no events of a router: the node starts with a new router, or goes down."""
+"""Calls that are no events: the node started with a new router, or went down with its own."""
 
 
 @with_checks

@@ -58,7 +58,7 @@ def find_group(w: World, node: int, message: int) -> int:
 
 @with_parts
 def own_group(w: World, node: int, message: int, to_all: bool) -> int:
-    """Return the group in which the application publishes, to all peers or to some (PARTIAL-8, PARTIAL-9)."""
+    """Return the group that the application publishes in, to all or to some peers (PARTIAL-8, PARTIAL-9)."""
     group = find_group(w, node, message)
     if not group:
         group = _add(w, node, message, NO_PEER)
@@ -73,7 +73,7 @@ def own_group(w: World, node: int, message: int, to_all: bool) -> int:
 
 @with_parts
 def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
-    """Return the group of a peer's partial message; -1 minus a reason if the peer may not open it.
+    """Return the group of a peer's partial message; if the peer may not open it, -1 minus the reason.
 
     Rule: PARTIAL-9.
     """
@@ -128,7 +128,7 @@ def _add(w: World, node: int, message: int, opener: int) -> int:
 
 @with_parts
 def _forget(w: World, node: int, group: int) -> None:
-    """Remove a group of the router, with its notes of peers. The application may still know the group."""
+    """Remove a group from those of the router; the application may still know it."""
     line = part_lines(w)[group]
     topic = messages(w)[line[MESSAGE], TOPIC]
     before = part_heads(w)[node, topic, FIRST_GROUP]
@@ -149,7 +149,7 @@ def _forget(w: World, node: int, group: int) -> None:
 
 @with_parts
 def forget_notes(w: World, group: int, line: int) -> None:
-    """Forget the router's notes of the peer in a line of a group."""
+    """Forget the router's notes of a peer."""
     clear(w, line, GIVEN)
     unmark_peer(w, group, line, OF_ROUTER)
 
@@ -194,7 +194,7 @@ def _has_notes(w: World, group: int) -> bool:
 
 @with_parts
 def leave_groups(w: World, node: int, topic: int) -> None:
-    """Forget the router's groups of a topic that it leaves (PARTIAL-8)."""
+    """Forget the groups of a topic that is left (PARTIAL-8)."""
     while part_heads(w)[node, topic, FIRST_GROUP]:
         _forget(w, node, part_heads(w)[node, topic, FIRST_GROUP])
 
@@ -216,7 +216,7 @@ def age_groups(w: World, node: int) -> None:
 
 @with_parts
 def forget_all_groups(w: World, node: int) -> None:
-    """Forget all groups of a node that goes down: those of the router and of the applications."""
+    """Forget all groups of a node that stops, also those of its applications."""
     for at in range(group_of(w).shape[1]):
         group = group_of(w)[node, at]
         if group:

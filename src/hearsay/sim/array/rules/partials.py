@@ -181,7 +181,10 @@ def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None
 
 @with_parts
 def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) -> int:
-    """Send partial gossip to candidates that request parts, and remove them; return the number left (PARTIAL-6)."""
+    """Send partial gossip to candidates that request parts (PARTIAL-6).
+
+    Keep the others, which get IHAVE; return their number.
+    """
     if not part_heads(w)[node, topic, CHOSEN]:
         return size
     known = candidates(w)[th]

@@ -31,7 +31,7 @@ _NO_DRAW = np.uint64(0)
 
 @inlined
 def places(w: World, node: int) -> int:
-    """Return the number of places that an address has at a node, 0 if the node's router has no limit."""
+    """Return the number of places that an address has, 0 for no limit."""
     return parameter(w, node, PLACES) if w[HAS_PLACES] else 0
 
 
@@ -49,7 +49,7 @@ def collect_members(w: World, th: int, node: int, topic: int) -> int:
 
 @with_places
 def _taken(w: World, node: int, topic: int, address: int, group: int) -> int:
-    """Return the number of neighbours at an address that have the bit `group`."""
+    """Return the number of peers at an address that have the bit `group` of `flags`."""
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         count += int(flags(w)[slot, topic] & group != 0 and addresses(w)[peers(w)[slot]] == address)

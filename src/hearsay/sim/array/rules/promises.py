@@ -90,7 +90,7 @@ def uses_11(w: World, node: int) -> bool:
 
 @part_of_11
 def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count a first copy of a message; it fulfils promises of this message (PROMISE-2)."""
+    """Count a first copy, which keeps the promises of its message (PROMISE-2)."""
     count_validation(w, now, node, message)
     if has_gater(w, node):
         gater_asks(w, node)
@@ -99,7 +99,7 @@ def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None
 
 @part_of_11
 def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count an accepted message; `sender` is -1 if the node is its publisher."""
+    """Count an accepted message; `sender` is -1 for the node's own."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
     if has_gater(w, node):
@@ -133,7 +133,7 @@ def rejected(w: World, now: int, node: int, sender: int, message: int, reason: i
 
 @part_of_11
 def is_gated(w: World, now: int, node: int, sender: int) -> bool:
-    """Return whether the gater ignores a peer's messages; if so, forget the peer's promises (PROMISE-4)."""
+    """Return whether the gater ignores a peer's messages; if so the peer's promises are void (PROMISE-4)."""
     if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
         return False
     lists.remove(w, node, PROMISES, -1, sender)
@@ -186,7 +186,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
 
 @part_of_11
 def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Note a promise of a peer, if there is room for one more (PROMISE-5)."""
+    """Note a promise, if there is room (PROMISE-5)."""
     entries = pool(w)[lists.owner(w, node)]
     place = lists.first_entry(w, node, PROMISES)
     of_peer = 0
@@ -267,7 +267,7 @@ def admits_iwant(w: World, th: int, now: int, node: int, peer: int, ids: int) ->
 
 @part_of_11
 def _admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int, key: int, most: int) -> bool:
-    """Return whether the IHAVEs or IWANTs of an RPC are handled; if not, record its ids as ignored (GOSSIP-14)."""
+    """Return whether the IHAVEs or IWANTs of an RPC are handled; report them as dropped if not (GOSSIP-14)."""
     if not most:
         return True
     if rpc_is_accepted(lists.value(w, node, NEWS, w[TOPICS] + key, peer, 0), most):

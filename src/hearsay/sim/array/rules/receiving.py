@@ -440,7 +440,7 @@ def _receive_tree_parts(
 def _refuse_overlay_parts(
     w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, room: int
 ) -> None:  # fmt: skip
-    """Record the parts of episub in an RPC as ignored, because the router is no episub."""
+    """Record the parts of episub in an RPC as ignored, because the router is not episub."""
     for index in range(parts):
         kind = words_at(w, part_place(rpc, index))[PART_KIND]
         if IDONTWANT < kind < FEATURES and kind != TEST:

@@ -151,7 +151,7 @@ def forget_slot(w: World, slot: int) -> None:
 
 @scored
 def neighbourhood_changes(w: World, node: int) -> None:
-    """Mark all scores as outdated, because a neighbour is new or forgotten, and others may share its address (P6)."""
+    """Mark all scores as outdated: a neighbour has come or was forgotten, and others may be at its address."""
     if w[HAS_ADDRESSES]:
         for slot in range(first_slot(w, node), end_slot(w, node)):
             change(w, slot)
@@ -182,7 +182,7 @@ def begin_to_keep_scores(w: World, th: int, node: int) -> None:
 
 @scored
 def score_now(w: World, now: int, node: int, slot: int) -> float:
-    """Return the present score of a neighbour, which is computed again only after a change (SCORE-11)."""
+    """Return the present score; the sum is kept until something changes (SCORE-11)."""
     if not has_scores(w, node):
         return 0.0
     line = peer_scores(w)[slot]
@@ -296,7 +296,7 @@ def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
 
 @scored
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
-    """Return whether deliveries are expected of a neighbour in a mesh (ACTIVE-1, ACTIVE-2)."""
+    """Return whether mesh deliveries are expected (ACTIVE-1, ACTIVE-2)."""
     times = mesh_times(w)[slot, own_place(w, node, topic)]
     if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
         return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
@@ -308,13 +308,13 @@ def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
 
 @inlined
 def change(w: World, slot: int) -> None:
-    """Mark a neighbour's score as outdated."""
+    """Mark a score as outdated."""
     peer_scores(w)[slot, SCORE] = _NOT_MADE
 
 
 @scored
 def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Reset the times of a peer that enters the mesh of a topic."""
+    """Reset the times of a peer that enters the mesh."""
     if _is_counted(w, node, topic):
         times = mesh_times(w)[slot, own_place(w, node, topic)]
         times[GRAFTED] = now
@@ -393,7 +393,7 @@ def _blame(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
-    """Count a mesh delivery if the peer is a member (COUNTER-1)."""
+    """Count a mesh delivery of a member (COUNTER-1)."""
     if flags(w)[slot, topic] & IN_MESH:
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
@@ -405,7 +405,7 @@ def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _state(w: World, now: int, node: int, at: int) -> int:
-    """Return the state of a message's record; create the record if there is none (DELIVERY-8)."""
+    """Return the state of a message's record, which begins now if there is none (DELIVERY-8)."""
     line = records(w)[node, at]
     if not _is_recorded(w, node, at):
         if w[MAX_DELIVERIES_BINDS]:
@@ -494,7 +494,7 @@ def credit(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count a further copy of a message (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
+    """Count a further copy (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -557,7 +557,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 
 @scored
 def decay(w: World, now: int, node: int) -> None:
-    """Let all counters of a node's neighbours decay, and update their times in meshes (COUNTER-2, RETAIN-4)."""
+    """Let all counters decay, and update the times in meshes (COUNTER-2, RETAIN-4)."""
     zero = real(w, node, ZERO)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if not is_present(w, slot) and not parameter(w, node, DECAYS_AWAY):

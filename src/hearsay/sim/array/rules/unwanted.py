@@ -81,7 +81,7 @@ def skips_senders(w: World, node: int) -> bool:
 
 @inlined
 def leaves_out_some(w: World, node: int) -> bool:
-    """Return whether the router withholds copies from neighbours that do not want them, or have sent the message."""
+    """Return whether some neighbours may get no copy of a message."""
     return uses_idontwant(w, node) or skips_senders(w, node)
 
 
@@ -107,7 +107,7 @@ def _takes_idontwant(w: World, node: int, peer: int) -> bool:
 
 @part_of_12
 def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
-    """Return how many ids of an IDONTWANT the router accepts; record the others as ignored (IDONTWANT-2, SHELL-7)."""
+    """Return how many ids of an IDONTWANT are accepted; report the others as dropped (IDONTWANT-2, SHELL-7)."""
     reason = Reason.OVER_LIMIT
     accepted = 0
     if not uses_idontwant(w, node):
@@ -259,7 +259,7 @@ def number_again(w: World, node: int) -> None:
 
 @part_of_12
 def forget_old_unwanted(w: World, node: int, tick: int) -> None:
-    """Forget old entries of the queue at a heartbeat, and reset the counts of all neighbours (IDONTWANT-3)."""
+    """Forget old entries at a heartbeat, and restart the counts of neighbours (IDONTWANT-3)."""
     entries = pool(w)[lists.owner(w, node)]
     while True:
         place = more32(w)[node, UNWANTED_QUEUE - NODE32]
@@ -275,9 +275,9 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
 
 @part_of_12
 def who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Remove the candidates that do not want a message or have sent it; return the number of the others.
+    """Keep the candidates that want a message and have not sent it; return their number.
 
-    Record unwanted copies as dropped (IDONTWANT-4, IDONTWANT-7).
+    Unwanted copies are recorded as dropped (IDONTWANT-4, IDONTWANT-7).
     """
     known = candidates(w)[th]
     has_senders = lists.first_entry(w, node, SENDERS) >= 0

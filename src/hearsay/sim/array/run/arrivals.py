@@ -53,7 +53,7 @@ def dial_arrives(w: World) -> None:
 
 @with_dials
 def _accept(w: World, now: int, node: int, target: int, dialled: int, life: int) -> None:
-    """Accept a dial that arrives at `now`, or refuse it. The answer takes as long as the dial did."""
+    """Accept or refuse a dial. The answer takes as long as the dial did."""
     th = owner(w, node)
     delay = now - dialled
     answered = now + delay

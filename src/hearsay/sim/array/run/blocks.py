@@ -179,7 +179,7 @@ def ask_for_neighbours(w: World, block: int) -> None:
 
 @inlined
 def _is_off_size(w: World, node: int, topic: int) -> bool:
-    """Return whether a heartbeat will have to graft or prune in a topic because of the mesh's size."""
+    """Return whether the heartbeat will have to graft or to prune."""
     size = mesh_size(w, node, topic)
     return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))
 
@@ -287,7 +287,7 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 @kernel
 def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
-    """Sort events by node, time, kind and source, stably, and their links with them."""
+    """Sort by node, time, kind and source; stable."""
     for place in range(start + 1, end):
         w0 = events[place, 0]
         w1 = events[place, 1]

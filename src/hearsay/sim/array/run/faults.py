@@ -258,7 +258,7 @@ def reachable(w: World, node: int, other: int) -> bool:
 
 @with_links
 def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
-    """Dial up to `count` random nodes that are up, reachable and not connected."""
+    """Dial random live peers that are reachable and not connected."""
     if has_overlay(w, node):
         return
     state = draw2(w, Purpose.REDIAL, node, now)

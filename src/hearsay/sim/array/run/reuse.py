@@ -164,7 +164,7 @@ def _mark_neighbours(w: World) -> None:
 
 @with_links
 def _mark_events(w: World) -> None:
-    """Mark the links of events in the queue. Events without a link have 0, so link 0 is marked, too."""
+    """Mark links that events name; events without a link name the first one, which does no harm."""
     for th in range(w[THREADS]):
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]

@@ -1,6 +1,6 @@
 """Events of the whole network: faults, injections, samples of state, the ends of messages' windows.
 
-A sample of state has the numbers of entries and bytes that `Router.state_size` returns."""
+A sample of state has the entries and bytes of `Router.state_size`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
-    """Return the numbers of entries and bytes of lazy neighbours, passive lists, and kept messages."""
+    """Return the entries and bytes of lazy neighbours, passive lists, and messages that are kept."""
     count = 0
     size = 0
     for topic in range(w[TOPICS]):
@@ -285,7 +285,7 @@ def _start_all(w: World, now: int) -> None:
 
 @with_direct
 def _connect_direct(w: World, now: int) -> None:
-    """Dial between direct peers that the dials of the plan do not connect."""
+    """Connect the direct peers that the plan does not connect."""
     for place in range(direct_pairs(w).shape[0]):
         second = direct_pairs(w)[place, 1]
         reversed_ = w[HAS_NATTED] != 0 and natted(w)[second] != 0

@@ -63,7 +63,7 @@ def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None
 
 @kernel
 def next_arrival(w: World) -> int:
-    """Return when the next dial arrives; _NEVER, a time after every run, if there is none."""
+    """Return when the next dial arrives, a time beyond every run if there is none."""
     return arrivals(w)[0, ARRIVES] if w[HAS_DIALS] and w[ARRIVALS] else _NEVER
 
 

@@ -110,7 +110,7 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
 
 @kernel
 def _mix_in(w: World, th: int) -> None:
-    """Replace the short form by entries."""
+    """Turn the short form into entries."""
     line = control(w)[th]
     mode = line[OUT_MODE]
     if mode == MIXED:
@@ -211,7 +211,7 @@ def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: 
 
 @part_of_episub
 def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
-    """Send a part of episub, with its ids in `scratch`. Such parts are sent in the order of these calls."""
+    """Send a part of episub, with its ids in `scratch`. Such parts keep the order in which they are put."""
     _put(w, th, slot, tree_key(control(w)[th, OUT_COUNT], topic), tree_value(kind, count), ids)
 
 
@@ -254,7 +254,7 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """Send a PRUNE; `extras` is its content apart from the topic (`prune_extras`), 0 for none."""
+    """Send a PRUNE; `extras` is its content except the topic, see `prune_extras`; 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
@@ -347,7 +347,7 @@ def _flush_alone(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -> None:
-    """Send an RPC to all neighbours in the outbox, which has the short form."""
+    """Send an RPC to all neighbours that the outbox names."""
     hold(w, th, rpc)
     for place in range(count):
         send_rpc(w, th, now, node, outbox(w)[th, place, SLOT], rpc)
@@ -356,7 +356,7 @@ def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -
 
 @part_of_episub
 def _message_alone(w: World, th: int, node: int, message: int, via: int) -> int:
-    """Allocate an RPC with one message that names its hops; return it."""
+    """Return an RPC with a message that names its hops."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
     write_message(w, node, rpc, 0, HEADER + PART, message, via)

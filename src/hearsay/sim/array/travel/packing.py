@@ -1,4 +1,4 @@
-"""RPCs made of the outbox's entries: one for each neighbour, or one for each part (OUT-1, OUT-2)."""
+"""Entries of the outbox become RPCs: all for a neighbour in one, or one for each part (OUT-1, OUT-2)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
 
 @inlined
 def _is_about_a_topic(entries: Any, place: int) -> bool:
-    """Return whether a part consists of a kind and a topic."""
+    """Return whether a part is a kind and a topic, and no more."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == TREE_CLASS:
         return tree_ids(entries[place, VALUE]) == 0
@@ -146,7 +146,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
 
 @kernel
 def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """Send one RPC with the parts in entries `start` to `end`, all those for a neighbour (OUT-1)."""
+    """Send one RPC with all parts for a neighbour (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     words = 0

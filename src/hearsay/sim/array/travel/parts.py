@@ -335,7 +335,7 @@ def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, co
 
 @kernel
 def write_mesh_control(w: World, th: int, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """Write a GRAFT or PRUNE; in place of ids, a PRUNE has its content apart from the topic."""
+    """Write a GRAFT or PRUNE; the content of a PRUNE except its topic takes the place of ids."""
     part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
     write_part(w, rpc, index, part, at if extras else 0)
     if extras:
@@ -360,7 +360,7 @@ def size_alone(control_part: int) -> int:
 
 @kernel
 def frame(w: World, rpc: int) -> None:
-    """Add the bytes of the framing to those of the first part (`core.language.sizes.framed_size`)."""
+    """Add the bytes of the framing to the first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):

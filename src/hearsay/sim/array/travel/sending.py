@@ -99,7 +99,7 @@ def _alone(w: World, th: int, part: Part) -> int:
 def send_gossip(
     w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
 ) -> None:
-    """Send a copy of an IHAVE, where links need no memory. `others` has a bit for each message after the first."""
+    """Send one of the copies of an IHAVE, where links need no memory; `others` has a bit for each later message."""
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
     sent(w, th, now, node, peer, part, delay, common)

@@ -156,7 +156,7 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """Return the link for an RPC to the peer of a slot; the slot itself, if links need no memory."""
+    """Return the link for an RPC to this peer; the slot, if links need no memory."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
@@ -168,7 +168,7 @@ def link_to(w: World, slot: int) -> int:
 
 @kernel
 def ask_for_links(w: World, th: int, copies: int) -> None:
-    """Prefetch the links to the first `copies` neighbours in the outbox."""
+    """Prefetch the links over which a call's copies go."""
     entries = outbox(w)[th]
     for place in range(copies):
         touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)

@@ -134,7 +134,7 @@ def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequen
 
 @with_queues
 def _insert(w: World, place: int, before: int, at: int) -> None:
-    """Put the waiting RPC `at` into the queue of an uplink, behind the RPC `before`, or first if that is _NONE."""
+    """Put an RPC into the queue of an uplink, behind the RPC `before`, or first if that is _NONE."""
     uplink = words_at(w, place)
     following = words_at(w, before)[_NEXT] if before != _NONE else uplink[_FIRST]
     words_at(w, at)[_NEXT] = following
@@ -300,7 +300,7 @@ def _is_copy(part: Any, message: int) -> bool:
 
 @with_queues
 def _take_out_of_frame(w: World, part: Any, use: int) -> None:
-    """Set the bytes of the first part of an RPC, a message or a subscription, to those without the framing."""
+    """Remove the bytes of the framing from the first part of an RPC, which is a message or a subscription."""
     if part[PART_KIND] == PUBLISH:
         part[PART_BYTES] = messages(w)[part[PART_MESSAGE], MESSAGE_PART_BYTES]
     else:

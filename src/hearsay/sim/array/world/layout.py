@@ -282,7 +282,7 @@ UPLINK_FREE: when the uplink is free. SERIAL: the last number in the order of a 
 messages in validation."""
 NODE64 = 4
 NEVER = (1 << 31) - 1
-"""The value of AGES_AT and GOSSIPS_FROM if there is no such message."""
+"""Value of AGES_AT and GOSSIPS_FROM without a message."""
 APPLICATION, JOINED, FANOUT, COUNTED = 1, 2, 4, 8
 """Bits of `members`. APPLICATION: the application is a member. JOINED: the router has joined the topic. FANOUT: the
 router has a fan-out for it. COUNTED: the topic counts for scores, from its first join on."""
@@ -327,7 +327,7 @@ SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
 GRAFTED, TIME_IN_MESH, MESH_BITS = range(3)
 """Fields of `mesh_times`. GRAFTED: when the peer entered the mesh; TIME_IN_MESH: for how long, at the last decay."""
 ACTIVE, UNSUBSCRIBED = 1, 2
-"""Bits of MESH_BITS: deliveries are expected from the peer; the peer left the mesh by UNSUBSCRIBE."""
+"""Bits of MESH_BITS: deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
 RECORD, DECIDED = range(2)
 """Fields of `records`. RECORD: the time at which the record ends, shifted left, and its state in the lowest
 STATE_BITS; 0 without a record. DECIDED: the time at which the message was accepted."""
@@ -336,7 +336,7 @@ BROUGHT, REPEATED, IGNORED, REJECTED, AWAY_UNTIL = range(5)
 """Fields of `gated`: messages of the address that were new, duplicate, ignored and rejected. AWAY_UNTIL: until when
 the counts are kept after the last peer at the address disconnected, 0 while one is connected."""
 VALIDATED, THROTTLED, THROTTLED_AT, GATER_DUE = range(4)
-"""Fields of `gaters`. Times are doubles like the counts; a double holds microseconds exactly for 285 years."""
+"""Fields of `gaters`. Times are doubles, too, which hold microseconds exactly for 285 years."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
@@ -360,7 +360,7 @@ heartbeats (TICK) in which the message was seen and cached, and the hops to the 
 
 # Trees.
 TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
-"""Fields of `alarms`: the time for which the timer is set, and the times of alarms that it serves; -1 for none."""
+"""Fields of `alarms`: the time for which the timer is set, and alarms that it serves; -1 for none."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
     LATEST_FROM,

@@ -87,7 +87,7 @@ def free_line(w: World, line: int) -> None:
 
 @with_parts
 def group_at(w: World, node: int, message: int) -> int:
-    """Return the line of a node's group for a message; if there is none, create it."""
+    """Return the line of a message's group, a new one if there is none."""
     at = column(w, message)
     group = group_of(w)[node, at]
     if not group:
@@ -116,7 +116,7 @@ def find_peer(w: World, group: int, peer: int) -> int:
 
 @with_parts
 def peer_at(w: World, group: int, peer: int) -> int:
-    """Return the line of a peer in a group; if there is none, create it."""
+    """Return the line of a peer in a group, a new one if there is none."""
     line = find_peer(w, group, peer)
     if not line:
         line = new_line(w)

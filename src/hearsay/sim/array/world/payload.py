@@ -243,7 +243,7 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Free the chunks without RPCs in flight, if no chunk is free and many were used since the last search."""
+    """Free the chunks without RPCs in flight, if none is free and many were taken since the last search."""
     line = control(w)[th]
     first = _first_chunk(w, th)
     line[ARENA_TAKEN] += 1
@@ -273,7 +273,7 @@ def hold(w: World, th: int, rpc: int) -> None:
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """Count one copy of an RPC in flight less: it was received, or will never be."""
+    """Count one copy in flight less, because it was received or never will be."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 

@@ -55,8 +55,7 @@ from hearsay.sim.array.world.layout import (
 )
 
 OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
-"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1. Hops are the
-lowest."""
+"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1; below are the hops."""
 NODE = 36
 """The lowest bit of the node in word 1; the bits below are the payload."""
 PAYLOAD = (1 << 36) - 1
@@ -197,7 +196,7 @@ NO_BUCKET = 1 << 60
 """Value of FAR_FIRST if no event waits in `far`."""
 _FEW = 48
 _ALL = 63
-"""A shift that puts every node into block 0."""
+"""Shifts every node to block 0."""
 
 
 @inlined
@@ -207,7 +206,7 @@ def push(w: World, th: int, time: int, node: int, kind: int, source: int, payloa
 
 @inlined
 def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
-    """Queue an event; `rest` is word 0 without the time. With `kept` 0 the event is dropped, without a branch."""
+    """Queue an event; `rest` is word 0 without the time. With `kept` 0 nothing is queued, without a branch."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
@@ -282,7 +281,7 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
 
 @kernel
 def bring_near(w: World, th: int) -> None:
-    """Move events from `far` into the ring of buckets once the first of them is less than half a ring ahead."""
+    """Move events from the far list into the ring once the first of them is less than half a ring ahead."""
     line = control(w)[th]
     if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
         return
@@ -337,7 +336,7 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 
 @kernel
 def _first_ring(w: World) -> int:
-    """Return the index of the first chain with events of the open part."""
+    """Return the first chain of the open part."""
     if w[BUCKET_IS_SPLIT]:
         return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
@@ -415,7 +414,7 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """Count the events of the open part by block of nodes, those of block b in `block_starts` at b + 1."""
+    """Count the events of the open part by block: those of block b in `block_starts` at b + 1."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
         for ring in range(_first_ring(w), _last_ring(w) + 1):

@@ -44,7 +44,7 @@ from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
 NO_ROWS, ALL_ROWS, ROWS_OF_WITNESSES = range(3)
-"""Values of TRACING: which rows are stored in `rows`."""
+"""Values of TRACING: which rows are kept."""
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
@@ -88,7 +88,7 @@ TYPES["Hash"] = types.UniTuple(types.uint64, 2)
 
 @inlined
 def _hash(codes: Codes) -> Hash:
-    """Return the sums over the columns of a row. There is no loop, because it would index the tuple at run time."""
+    """Return the sums over the columns. There is no loop, because it would index the tuple at run time."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
     upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
@@ -159,7 +159,7 @@ def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: 
 
 @inlined
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
-    """Record that a part does not arrive at its destination."""
+    """Record a part that does not arrive."""
     row(w, th, drop_rpc_row(time, source, destination, part, reason))
     if w[WITNESSES] and (reason == Reason.LOST or reason == Reason.UNREACHABLE):
         lost(w, th, part.kind)

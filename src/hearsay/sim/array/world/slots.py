@@ -200,7 +200,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 
 @kernel
 def find_slot(w: World, node: int, peer: int) -> int:
-    """Return a node's slot of a peer, -1 if there is none."""
+    """Return the slot of a peer, -1 when there is none."""
     at = place_for(w, node, peer)
     if at < end_slot(w, node) and peers(w)[at] == peer:
         return at
