@@ -170,7 +170,7 @@ def test_forgets_a_link_of_the_tree(monkeypatch):
         self.lazy.discard(peer)
 
     monkeypatch.setattr(Tree, "_make_lazy", lost)
-    reported("are not the active list in two", problems(**FIXED))
+    reported("do not divide the active list", problems(**FIXED))
 
 
 def test_lets_announcements_pile_up(monkeypatch):
@@ -226,7 +226,7 @@ def test_announces_what_it_has_not(monkeypatch):
 def test_remembers_who_left(monkeypatch):
     monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer, in_good_order: None)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
-    reported("left after its disconnect|not the active list in two", problems(**churn))
+    reported("left after its disconnect|do not divide the active list", problems(**churn))
 
 
 def test_asks_for_what_the_application_is_judging(monkeypatch):

@@ -17,7 +17,7 @@ class ChangeableRun(Protocol):
 
     @property
     def next_us(self) -> Micros:
-        """The simulated time from which the plan can differ."""
+        """The simulated time from which the plan can still change."""
         ...
 
     def is_up(self, node: int) -> bool:

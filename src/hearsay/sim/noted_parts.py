@@ -1,4 +1,4 @@
-"""The conversion of episub's parts from the words that kernels note for witnesses to objects of the core."""
+"""The conversion of episub's parts to objects of the core from the 64-bit words that kernels note for witnesses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def episub_part(kind: int, topic: str, words: list[int], topics: Sequence[str]) 
 
 
 def _part_about_membership(kind: int, topic: str, words: list[int]) -> EpisubPart:
-    """Return a part about the membership. Its words are a length, the number of peers, numbers, peers, a sketch."""
+    """Return a part about membership. Its words are a length, the number of peers, the numeric fields of the part,
+    the peers, and a sketch."""
     first = 2 + _numbers_in(kind)
     numbers = words[2:first]
     peers = tuple(words[first : first + words[1]])

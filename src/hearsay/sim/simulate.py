@@ -1,4 +1,4 @@
-"""Run a scenario; a run folder for its results is optional."""
+"""Runs of scenarios, with or without a run folder for the results."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ class Simulation:
         return self._witnesses.repeat().problems if self._witnesses is not None else ()
 
     def change_scenario(self, scenario: Scenario) -> None:
-        """Continue with another scenario, the same before `engine.changeable.next_us`, when `progress` is called.
+        """Continue with another scenario, whose plan is the same before `engine.changeable.next_us`.
 
-        Raise `ScenarioError` without a change if its plan cannot be carried out.
+        Call it only from `progress`. Raise `ScenarioError` without a change if the plan cannot be carried out.
         """
         changeable = self.engine.changeable
         if changeable is None or self._checker is not None:
@@ -207,9 +207,10 @@ def run_on_fitting_engine(
     check: bool = False,
     listener: Callable[[TraceRow], None] | None = None,
 ) -> Result:
-    """Run on a fitting engine, and again on the reference engine if the array engine that `auto` chose has no room.
+    """Run a scenario on the engine that `choose_engine` returns.
 
-    Raise `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
+    If `auto` chose the array engine, and that raises `CapacityExceeded`, run it again on the reference engine. Raise
+    `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
     """
     if listener is not None:
         if wanted == "array":

@@ -1,10 +1,11 @@
 """The check of a run on the array engine: real routers repeat the calls of some nodes, the witnesses.
 
 The reference engine cannot run a million nodes, but it can run a hundred of them. The array engine notes each call of
-a witness. Here real routers get the same calls, and the checker observes them. Then the rows of kernels and routers
-are compared: all that a node sends, delivers, rejects, grafts and prunes, and its scores, at the same microsecond.
-Sure duplicates are not noted, since the array engine only counts them (`array/travel/transport.py`). A dial of a
-repeated router does nothing; its result is one of the noted calls.
+a witness, as rows with a negative event (`array/rules/notes.py`). Here real routers get the same calls, and the
+checker observes them. Then the rows of kernels and routers are compared: all that a node sends, delivers, rejects,
+grafts and prunes, and its scores, at the same microsecond. Copies that are certain to be duplicates are not noted,
+since the array engine only counts them (`array/travel/transport.py`). When a real router dials here, no connection
+opens: the result of the dial is one of the noted calls.
 """
 
 from __future__ import annotations
@@ -102,12 +103,13 @@ class Witnesses:
         return rows[rows[:, _EVENT] >= 0]
 
     def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
+        """Store what the array engine's own check of all nodes found: the number of findings, and the first ones."""
         self._findings = tuple(self._sentence(*line) for line in some)
         if count > len(some):
             self._findings += (f"{count:,} findings in all",)
 
     def _sentence(self, time: int, kind: int, node: int, peer: int, topic: int, number: int) -> str:
-        """Return a finding in the words of the checker; a finding at the end of the run has no time."""
+        """Return a finding as a sentence like the checker's; `time` is -1 for one at the end of the run."""
         if kind == UNCOUNTED:
             return f"{number} more {PartKind(topic).name} sent than received, lost and under way"
         name = sorted(self._plan.topics)[topic] if topic >= 0 else ""
@@ -115,7 +117,7 @@ class Witnesses:
         return f"{f'{time / 1e6:.6f}s ' if time >= 0 else ''}node {node}: {words}"
 
     def repeat(self) -> Repetition:
-        """Repeat the calls of the witnesses with real routers, and compare."""
+        """Repeat the calls of the witnesses with real routers, and compare the rows."""
         rows = np.concatenate(self._kept) if self._kept else no_rows()
         notes = rows[(rows[:, _EVENT] < 0) | (rows[:, _EVENT] == TraceEvent.SCORE)]
         replay = _Replay(self._plan)
@@ -136,7 +138,7 @@ class Repetition:
     difference: Difference | None
     """The difference between the array engine's nodes and real routers; None if they agree."""
     broken: tuple[str, ...]
-    """Invariants that the real routers break."""
+    """Invariants that the real routers break, and findings of the array engine's own check."""
     late_timers: tuple[str, ...]
     """Timers that fired when no router had set one."""
 
@@ -163,7 +165,7 @@ def _of_routers(rows: Rows, plan: Plan) -> Rows:
 
 
 class _Nodes(Sequence[SimNode]):
-    """The nodes of a network, created when they are asked for: few of a million are."""
+    """The nodes of a network, each created at its first use: a replay uses few of a million."""
 
     def __init__(self, plan: Plan) -> None:
         self._topics = plan.topics
@@ -193,7 +195,7 @@ class _Engine(ReferenceEngine):
 
 
 class _Replay:
-    """A reference engine whose queue is never opened: events come from notes, and only uplinks work by themselves."""
+    """A reference engine that does not run its queue: events come from notes, except those of uplinks."""
 
     def __init__(self, plan: Plan) -> None:
         self.calls = 0
@@ -231,7 +233,7 @@ class _Replay:
         self._let_uplink_work(self._plan.end_us)
 
     def _let_uplink_work(self, until: int) -> None:
-        """Let the RPCs leave that do so before a time. All other events that the engine queues are ignored."""
+        """Handle the queue entries of uplinks before a time; drop all other entries that the engine queues."""
         engine, buckets = self._engine, self._engine.queue.buckets
         while True:
             self._leaving += [entry for entries in buckets.values() for entry in entries if entry[2] == UPLINK_FREE]
@@ -258,7 +260,7 @@ class _Replay:
         engine.now = time
         match kind:
             case _ if kind == STARTED:
-                node.topics.clear()  # noted calls join them one by one
+                node.topics.clear()  # the joins are noted calls of their own
                 engine.start(node)
                 self._choose_parts(node, {self._plan.topics[line[_TOPIC]] for line, _ in parts})
             case _ if kind == STOPPED:
@@ -376,7 +378,7 @@ class _Replay:
 
 
 def _set_in(words: list[int]) -> int:
-    """Return the set of parts in these words."""
+    """Return the bitmap of parts in these 64-bit words, lowest word first, as one integer."""
     return sum((word & _WORD) << 64 * place for place, word in enumerate(words))
 
 
@@ -385,7 +387,7 @@ def _has_trees(node: SimNode) -> bool:
 
 
 def _calls(notes: list[list[int]]) -> Iterator[tuple[list[int], list[tuple[list[int], list[int]]]]]:
-    """Yield each call with its parts, and each part with its ids."""
+    """Yield the row of each call with its parts: the row of each part, and its ids."""
     number = 0
 
     def call_of(line: list[int]) -> int:

@@ -3,14 +3,14 @@
 It keeps a record of the events and actions of each node and compares it with the router's behaviour:
 
 1. a node delivers a message at most once while the message counts as seen;
-2. nothing is forwarded to the peer that it came from or to its author;
+2. no message is forwarded to the peer that sent it or to its author;
 3. no message, GRAFT or IHAVE goes to a peer that the sender knows as a non-subscriber;
 4. mesh degrees are within bounds after every heartbeat, and mesh links are mutual when no GRAFT or PRUNE is in
    flight;
 5. IHAVE names only messages of the gossip windows, IWANT is answered only from the windows of the message cache;
 6. a router keeps no state of a peer after its disconnect;
-7. a peer gets one RPC per event, unless the router sends parts singly; peers ascend, and RPCs with IDONTWANT are
-   first;
+7. a peer gets one RPC per event, unless the router sends each part in its own RPC (`coalesce`); RPCs are in ascending
+   order of peers, those with only IDONTWANT before all others;
 8. no message is delivered or sent before the application accepts it, nor after the application refuses it;
 9. no GRAFT is sent to a peer, or accepted from it, before the end of a backoff that a PRUNE named (v1.1); (4) counts
    no peers with a backoff;
@@ -78,18 +78,22 @@ class _Record:
     subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
     delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
     delivered_beat: dict[Any, int] = field(default_factory=lambda: {})
+    """The value of `beat` at the delivery of each message."""
     came_from: dict[Any, Any] = field(default_factory=lambda: {})
+    """The peer that sent the first copy of each message."""
     accepted_beat: dict[Any, int] = field(default_factory=lambda: {})
     pending: set[Any] = field(default_factory=lambda: set())
+    """Messages that await the application's verdict."""
     refused: set[Any] = field(default_factory=lambda: set())
     """Messages that the application rejected or ignored, while they count as seen."""
     apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
-    """The latest end of each backoff, by PRUNEs in both directions; it outlasts a disconnection."""
+    """The latest possible end of each backoff, by PRUNEs in both directions; it outlasts a disconnection."""
     no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
-    """The end of each backoff whose time a PRUNE named."""
+    """The earliest possible end of each backoff; a GRAFT before it is a problem."""
     dropped: set[tuple[TopicId, PeerId]] = field(default_factory=lambda: set())
     """Topics and connected peers whose last GRAFT or PRUNE a graylist dropped, without notice to them."""
     beat: int = 0
+    """The number of the router's last heartbeat."""
 
     def keep_apart(self, topic: TopicId, peer: PeerId, earliest: Micros, latest: Micros) -> None:
         """Record a backoff that ends between these times, unless an earlier one lasts longer."""
@@ -162,7 +166,7 @@ class Checker:
         match event:
             case RpcReceived():
                 if accepted:
-                    record.unwanted.add(event, record.beat)  # an RPC's IWANTs are answered first, as in routers
+                    record.unwanted.add(event, record.beat)  # after the sends: routers answer an RPC's IWANTs first
             case TimerFired():
                 heartbeat = router.strategy.heartbeat
                 beats = None if heartbeat is None else heartbeat.tick
@@ -227,7 +231,8 @@ class Checker:
                 pass
 
     def _packing_of_single_parts(self, node: SimNode, sends: list[Send], now: Micros) -> None:
-        """Check that parts and test messages come last: one for each peer and group, one test (PARTIAL-5, EXT-5)."""
+        """Check that partial and test messages come last, at most one for each peer and group, and one test for each
+        peer (PARTIAL-5, EXT-5)."""
         groups = {(send.peer, part.topic, part.group) for send in sends if (part := send.rpc.partial) is not None}
         tests = {send.peer for send in sends if send.rpc.test is not None}
         if len(groups) + len(tests) != len(sends):
@@ -246,7 +251,7 @@ class Checker:
             if router.parameters.coalesce and len(set(peers)) != len(peers):
                 self._problem(now, node, f"more than one RPC to a peer in one event: {peers}")
         if any(map(_has_idontwant, sends[len(urgent) :])):
-            self._problem(now, node, "an IDONTWANT does not go ahead of all else")
+            self._problem(now, node, "an IDONTWANT is sent after other RPCs")
 
     def _delivery(self, node: SimNode, router: Router, record: _Record, action: Deliver, now: Micros) -> None:
         message = action.message
@@ -323,7 +328,7 @@ class Checker:
                 record.keep_apart(prune.topic, peer, until if accepted else now, until)
 
     def _prunes_sent(self, record: _Record, peer: PeerId, prunes: tuple[Prune, ...], now: Micros) -> None:
-        """Record backoffs. A PRUNE to a peer with v1.0 has no time, and its reason is not known here."""
+        """Record backoffs. A PRUNE to a peer with v1.0 names none: it may end at once, or last as long as any."""
         backoff = record.promises.backoff
         if backoff is None:
             return
@@ -359,7 +364,7 @@ class Checker:
         heartbeats = record.promises.kept_heartbeats
         accepted = record.accepted_beat.get(message_id)
         if accepted is None:
-            self._problem(now, node, f"asked for and sent message {message_id}, which it never accepted")
+            self._problem(now, node, f"sent message {message_id} on request, which it never accepted")
         elif heartbeats is not None and record.beat - accepted >= heartbeats:
             age = record.beat - accepted
             self._problem(now, node, f"IWANT answered with message {message_id}, {age} heartbeats old")
@@ -382,7 +387,7 @@ class Checker:
                 self._problem(now, node, f"mesh of {topic!r} holds {strangers}, which do not subscribe to it")
 
     def _available(self, router: Router, record: _Record, topic: TopicId, now: Micros) -> int:
-        """Return how many peers of a topic a mesh could have."""
+        """Return how many peers the mesh of a topic could have."""
         peers = router.peers.in_topic(topic).native.members
         return sum(self._may_graft(record, now, topic, peer) for peer in peers)
 
@@ -427,5 +432,5 @@ def _has_idontwant(action: Send) -> bool:
 
 
 def _is_urgent(action: Send) -> bool:
-    """Return whether an RPC has only IDONTWANT, which goes ahead of all others (OUT-3)."""
+    """Return whether an RPC has only IDONTWANT, which is sent before all others (OUT-3)."""
     return _has_idontwant(action) and not action.rpc.messages and not action.rpc.subscriptions

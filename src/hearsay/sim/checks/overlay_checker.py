@@ -3,11 +3,12 @@
 1. views are bounded, disjoint and without the node itself, and active neighbours are connected;
 2. eager and lazy links together are the active list, and no link is both;
 3. the queue of announcements, the missing list and the payload cache are within their bounds;
-4. a copy has one hop more than the node from the publisher, and IHAVE and answers to GRAFT name accepted messages;
+4. the hops in a copy are one more than those of the sending node, and IHAVE and answers to GRAFT name accepted
+   messages;
 5. neighbours are mutual when quiet (no part of episub in flight between the two);
 6. the eager links of a topic are one shared spanning tree when quiet, after two successive messages of one source
    without a change of neighbours between or after them;
-7. a message that a lasting neighbour announced has arrived, or was requested until it was given up;
+7. a message that a peer announced has arrived after the time for recovery, if the peer is still a neighbour;
 8. no message that has arrived is requested;
 9. a peer leaves the passive list only if it was tried (dialled, pinged or connected), becomes a neighbour, has left
    the topic, or makes room for another peer;
@@ -63,7 +64,7 @@ class _Record:
     promise: OverlayPromise
     hops: dict[Any, int] = field(default_factory=lambda: {})
     announced: dict[Any, tuple[Micros, Any, Any]] = field(default_factory=lambda: {})
-    """Time, peer and topic of the first announcement of each unknown message."""
+    """Time, peer and topic of the first announcement of each message that has not arrived."""
     tried: set[Any] = field(default_factory=lambda: set())
     """Peers that were dialled, pinged or connected."""
     pinged_us: dict[Any, Micros] = field(default_factory=lambda: {})
@@ -84,6 +85,7 @@ class OverlayChecker:
         self._left: dict[int, int] = {}
         """The number of each node's last LEAVE, kept over restarts."""
         self._changed_us: dict[Any, Micros] = {}
+        """Time of the last change of any node's neighbours, by topic."""
         self._published: dict[Any, list[tuple[Micros, Any]]] = {}
         for publication in plan.publications:
             topic = plan.topics[publication.topic]
@@ -150,7 +152,7 @@ class OverlayChecker:
             for topic, published in sorted(self._published.items()):
                 sources = {publisher for _, publisher in published}
                 if sources == {self._script}:
-                    continue  # it injects a message at several nodes, so even a split tree may reach all
+                    continue  # it sends a message to several nodes, so even a split tree may reach all
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
                     self._tree(run, topic)
 
@@ -167,7 +169,8 @@ class OverlayChecker:
     def _passive_removals(
         self, node: SimNode, record: _Record, event: Event, actions: list[Action], now: Micros
     ) -> None:
-        """Check the peers that leave the passive list, unless the node left the topic: then the whole list goes."""
+        """Check the peers that leave the passive list. The caller leaves out a node that leaves the topic, because
+        that deletes the whole list."""
         changes = [action for action in actions if isinstance(action, OverlayChanged)]
         gone: set[Any] = {each.peer for each in changes if each.change is OverlayChange.PASSIVE_REMOVED}
         if not gone:
@@ -210,7 +213,7 @@ class OverlayChecker:
             if not active <= connected:
                 self._problem(now, node, f"active list of {topic!r} holds a peer that is not connected")
             if not _halves(overlay.eager, overlay.lazy, active):
-                self._problem(now, node, f"eager and lazy links of {topic!r} are not the active list in two")
+                self._problem(now, node, f"eager and lazy links of {topic!r} do not divide the active list")
             limit = overlay.active_limit
             if limit is not None and len(active) > limit:
                 self._problem(now, node, f"active list of {topic!r} has {len(active)} peers, above {limit}")
@@ -291,14 +294,15 @@ class OverlayChecker:
 
 
 def _halves(one: Set[Any], other: Set[Any], whole: Set[Any]) -> bool:
-    """Return whether two disjoint sets make a whole, without a new set."""
+    """Return whether `one` and `other` are disjoint and their union is `whole`, without creating a set."""
     return one <= whole and other <= whole and one.isdisjoint(other) and len(one) + len(other) == len(whole)
 
 
 def in_flight(
     run: Network, concerns: Callable[[Control], object], news: Collection[EventKind]
 ) -> set[tuple[int, int]]:
-    """Return the pairs of nodes between which control that `concerns` accepts, or an event in `news`, waits."""
+    """Return the pairs of nodes between which an RPC is in flight whose control `concerns` accepts, or for which an
+    event of a kind in `news` is queued."""
     pairs: set[tuple[int, int]] = set()
     for _, node, kind, source, _, _, event, _ in run.waiting():
         if kind == EventKind.RPC_RECEIVED:

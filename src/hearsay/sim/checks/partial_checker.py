@@ -1,11 +1,12 @@
 """The invariants of routers with partial messages (gossipsub 1.3); a part of the checker.
 
-1. a partial message goes only to a peer whose first RPC announced the extension, in a topic that an application has
-   chosen. Parts go only to a peer that requests parts. Metadata go to a peer that sent something about the group;
-   also to one that requests or supports parts, if either side requests them (or if all supporters get metadata);
-2. no message that was not requested, and no IHAVE, goes to a peer that requests parts;
-3. no IDONTWANT goes to a peer that supports the parts that this side requests;
-4. the groups that peers open are bounded.
+1. a partial message goes only to a peer whose first RPC announced the extension, in a topic for which the node's
+   application uses partial messages. Parts go only to a peer that requests parts. Metadata go only to a peer that
+   sent a partial message of the group, or if one of the two requests parts that the other requests or supports (or
+   if both support parts and the router sends metadata to supporters, too);
+2. a peer that requests parts gets no IHAVE, and full messages only on request;
+3. a peer that requests or supports parts gets no IDONTWANT from a node that requests them;
+4. the number of groups that peers open is bounded.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class _Peer:
     """None until its first RPC."""
     uses: dict[Any, PartialUse] = field(default_factory=lambda: {})
     groups: set[tuple[Any, bytes]] = field(default_factory=lambda: set())
+    """Topic and group of the partial messages that the peer sent."""
 
 
 @dataclass(slots=True)

@@ -1,17 +1,17 @@
 """The invariants of routers with scores (gossipsub 1.1); a part of the checker.
 
 1. after a heartbeat no mesh has a member with a negative score, or a direct peer;
-2. a mesh with D_low has D_out dialled peers, or no other dialled peer could be grafted;
+2. a mesh of D_low or more peers has D_out that the node dialled, or no other dialled peer could be grafted;
 3. no peer with a negative score enters a mesh, or is named by a PRUNE; a PRUNE to such a peer names no peers, except
-   when its topic is left (go);
+   when the node leaves the topic (as in go-libp2p);
 4. a peer below the gossip threshold gets no IHAVE, and no answer to its IWANT;
-5. a peer below the publish threshold gets none of the node's own messages, unless it is in the mesh (a peer that only
-   floods never is);
-6. of an RPC of a peer below the graylist threshold, only the subscriptions count: the rest is dropped, and nothing is
-   sent for it;
-7. a router awaits an answer to IWANT only if it requested the message of that peer at that time, only until the
-   answer is due, and only while the message has not arrived; if it tracks one answer for each IWANT, it awaits no
-   more.
+5. a peer below the publish threshold gets none of the node's own messages, unless it is in the mesh (a floodsub peer
+   never is);
+6. from an RPC of a peer below the graylist threshold only the subscriptions are handled: all other parts are dropped,
+   and nothing is sent in answer;
+7. a router awaits an answer to IWANT only if it sent the peer an IWANT for the message at the time that the wait
+   began, only until the answer is due, and only while the message has not arrived; if it tracks one message of each
+   IWANT, it awaits no more than that.
 
 A graylisted peer may get subscriptions, the PRUNE that ends its membership, and all that a mesh member gets until the
 next heartbeat prunes it.
@@ -180,7 +180,7 @@ def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
 
 
 def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
-    """Return the score that a peer needs to enter a mesh: the router's threshold for GRAFTs of peers, otherwise 0."""
+    """Return the score that a peer needs to enter a mesh: the router's threshold if the peer sent a GRAFT, else 0."""
     control = event.rpc.control if isinstance(event, RpcReceived) and event.peer == entered.peer else None
     by_itself = control is not None and any(graft.topic == entered.topic for graft in control.graft)
     return promise.enters if by_itself else 0.0

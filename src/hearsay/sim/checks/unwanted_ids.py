@@ -1,6 +1,7 @@
 """The messages that peers of a node do not want (IDONTWANT), as recorded by the checker.
 
-A message may be sent if its id was beyond a limit or is forgotten. A router whose memory of ids is full may send all.
+A message may be sent if its id was beyond a limit or is forgotten. A router that remembers the maximum number of ids
+may send all messages.
 """
 
 from __future__ import annotations

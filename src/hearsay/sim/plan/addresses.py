@@ -15,7 +15,7 @@ class AddressBook:
     """The address of each node.
 
     With `nodes_per_address` = n the first n nodes share an address, the next n another one, and so on. The nodes of a
-    list in `shared` share another address instead. All other nodes have no known address.
+    list in `shared` share another address instead. If n is 0, nodes in no list have no known address.
     """
 
     def __init__(self, section: Addresses) -> None:

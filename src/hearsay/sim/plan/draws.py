@@ -1,4 +1,9 @@
-"""Random choices for many nodes at once, and integer tables of exponential and log-normal quantiles."""
+"""Random choices for many nodes at once, and integer tables of exponential and log-normal quantiles.
+
+A draw is a hash of 64 bits. Its first 12 bits select one of 4096 equally likely bins. A table has the quantiles at
+the bounds of the bins, and further bits interpolate between two of them. For the tails, a draw in the last bin of an
+exponential time adds another draw, and each outer bin of a log-normal time has 256 bins of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,7 @@ from hearsay.sim.scenario.network import Network
 from hearsay.sim.scenario.values import MILLION, SomeNodes
 
 Words = NDArray[np.uint64]
+"""An array of draws, or of numbers that are hashed into draws."""
 extend_words = cast("Callable[[Words, Words], Words]", extend)
 _FEW = 64
 
@@ -30,12 +36,12 @@ def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], *
 
 
 def node_numbers(count: int) -> Words:
-    """Return 0 … count - 1."""
+    """Return the array of the numbers 0 … count - 1."""
     return np.arange(count, dtype=np.uint64)
 
 
 def part_of(count: int, millionths: int) -> int:
-    """Return the whole number nearest to that share of `count`."""
+    """Return the integer nearest to this share of `count`."""
     return (count * millionths + MILLION // 2) // MILLION
 
 
@@ -47,7 +53,7 @@ def smallest(draws: Words, count: int) -> list[int]:
 def chosen(
     some: SomeNodes, router_of: Sequence[int], randomness: Randomness, purpose: Purpose, entry: int
 ) -> Container[int]:
-    """Return the nodes that an entry of the scenario selects. Each entry has draws of its own, by its number."""
+    """Return the nodes that an entry of the scenario selects. Its number, `entry`, is part of its draws."""
     if some.listed is not None:
         return frozenset(some.listed)
     if some.population is not None:
@@ -67,14 +73,17 @@ def natted_nodes(network: Network, randomness: Randomness) -> frozenset[int]:
 
 
 def is_few(count: int, available: int) -> bool:
-    """Return whether `count` distinct numbers are drawn quickly one after the other."""
+    """Return whether drawing `count` distinct numbers one by one is fast: they are few, and rarely repeat."""
     return count <= _FEW and 2 * count <= available
 
 
 def distinct(
     randomness: Randomness, count: int, bound: int, exclude: int, purpose: Purpose, *words: int
 ) -> list[int]:
-    """Return `count` numbers below `bound` without `exclude`, or all; fast also if most of them are wanted."""
+    """Return `count` distinct random numbers below `bound` except `exclude`, or all if there are no more than that.
+
+    It is fast even if `count` is close to `bound`.
+    """
     available = bound - (0 <= exclude < bound)
     count = min(count, available)
     if is_few(count, available):
@@ -97,7 +106,7 @@ _MILLION = Decimal(1_000_000)
 
 
 def exponential_us(draw: int, mean_us: Micros) -> Micros:
-    """Return an exponential time with that mean."""
+    """Return the exponentially distributed time of a draw, with the given mean."""
     table = _exponential_table()
     total = 0
     while (bin_ := draw >> 52) == LAST_BIN:
@@ -108,7 +117,7 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
 
 
 def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
-    """Return a log-normal time: median × e^(sigma × z) with z standard normal, at most the cap."""
+    """Return the log-normal time of a draw: median × e^(sigma × z) with z standard normal, at most the cap."""
     body, low_tail, high_tail = log_normal_tables(median_us, sigma_millionths, cap_us)
     bin_ = draw >> 52
     if bin_ not in (0, LAST_BIN):

@@ -18,17 +18,17 @@ EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
 CHECKED_NODES = 64
-"""Nodes of a checked run on the array engine whose calls real routers repeat."""
+"""Number of nodes of a checked run on the array engine whose calls the router objects of the core repeat."""
 WORTH_COMPILING = 2_000_000
-"""Events from which the array engine is faster even if it has to be compiled first."""
+"""Number of events of a run from which the array engine is faster even if it has to be compiled first."""
 COPIES_PER_DELIVERY = 7
-"""Copies that a node receives of a message, in a mesh."""
+"""Estimated copies of a message that a node in a mesh receives."""
 OVERLAY_EVENTS_PER_SECOND = 10
-"""Events of a node that chooses its neighbours, with default parameters."""
+"""Estimated events of a node whose router has a managed overlay, with default parameters."""
 
 
 LARGE_MESSAGE_BYTES = 16_384
-"""From this size on eight copies take at least the 20 ms of a short link on an uplink of 50 Mbit/s."""
+"""Message size from which uplinks matter: eight copies leave an uplink of 50 Mbit/s in 20 ms, a short latency."""
 
 
 class CapacityExceeded(Exception):
@@ -45,7 +45,7 @@ def unsupported(scenario: Scenario) -> list[str]:
 
 
 def chooses_neighbours(scenario: Scenario) -> bool:
-    """Return whether some router has a managed overlay."""
+    """Return whether some router has a managed overlay (episub with an `overlay` other than `connections`)."""
     return any(
         isinstance(choice.parameters, EpisubParameters) and choice.parameters.overlay is not Overlay.CONNECTIONS
         for choice in scenario.routers.values()
@@ -73,13 +73,13 @@ def exchanges_features(scenario: Scenario) -> bool:
 
 
 def part_words(scenario: Scenario) -> int:
-    """Return the words of 64 bits for a set of a message's parts, 0 if no message goes in parts."""
+    """Return how many 64-bit words hold a bitmap of a message's parts; 0 if no message is sent in parts."""
     groups = [group.partial.parts for group in scenario.topics if group.partial is not None and group.goes_in_parts]
     return -(-max(groups, default=0) // 64)
 
 
 def choose_engine(scenario: Scenario, wanted: str = "auto") -> tuple[EngineName, str]:
-    """Return the engine for a run and the reason; raise `ScenarioError` if `wanted` is one that cannot run it.
+    """Return the engine for a run and the reason; raise `ScenarioError` if the wanted engine cannot run it.
 
     `wanted` is `auto`, `reference` or `array`.
     """
@@ -108,7 +108,7 @@ def direct_pairs(scenario: Scenario) -> list[tuple[int, int]]:
 
 
 def array_entry(scenario: Scenario) -> str:
-    """Return the name of the array engine's function that is compiled with what a run needs, and little more."""
+    """Return the name of the array engine's entry function that has all features of a run, and few others."""
     choices = [choice.parameters for choice in scenario.routers.values()]
     has_episub = any(isinstance(parameters, EpisubParameters) for parameters in choices)
     if (
@@ -125,7 +125,7 @@ def array_entry(scenario: Scenario) -> str:
 
 
 def checked_entry(scenario: Scenario) -> str:
-    """Return the name of the array engine's function for a run that checks all nodes."""
+    """Return the name of the array engine's entry function for a run that checks all nodes."""
     return "work_10_checked" if array_entry(scenario) in ("work_10", "work_of_slots") else "work_checked"
 
 
@@ -232,7 +232,7 @@ class Estimate:
 
 
 def require_memory(scenario: Scenario, engine: EngineName) -> None:
-    """Raise `ScenarioError` before a run takes the memory of all other programs."""
+    """Raise `ScenarioError` if a run needs more than `MEMORY_SHARE` of the free memory."""
     problem = estimate(scenario, engine).too_large
     if problem is not None:
         raise ScenarioError([problem])
@@ -288,7 +288,7 @@ def _links_need_memory(scenario: Scenario) -> bool:
 
 
 def available_bytes() -> int:
-    """Return the free memory of the machine."""
+    """Return the free memory of the machine, or all of its memory if `/proc` is missing."""
     try:
         with open("/proc/meminfo", encoding="ascii") as table:
             for line in table:

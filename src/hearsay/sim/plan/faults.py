@@ -68,7 +68,7 @@ class LinksCut:
 
 @dataclass(frozen=True, slots=True)
 class LinksHealed:
-    """The links that a fault had cut can be opened again by their ends."""
+    """The nodes that a fault has separated can connect again."""
 
     time_us: Micros
     fault: int
@@ -105,7 +105,7 @@ def planned_faults(
 
 
 def planned_absences(scenario: Scenario, randomness: Randomness, end_us: Micros) -> dict[int, list[Absence]]:
-    """Return the absences of each node that is ever away, in order. There is time between two absences of a node."""
+    """Return the absences of each node that is ever away, in order. Those of a node neither overlap nor touch."""
     spans: dict[int, list[Absence]] = {}
     nodes = range(scenario.network.nodes)
     churn = scenario.faults.churn
@@ -127,7 +127,8 @@ def planned_absences(scenario: Scenario, randomness: Randomness, end_us: Micros)
 
 
 def _churn_absences(churn: Churn, randomness: Randomness, nodes: range, end_us: Micros) -> dict[int, list[Absence]]:
-    """Return each node's absences. Draw 0 decides whether it starts away, draw k the length of its k-th span."""
+    """Return each node's absences. Its draw 0 decides whether it is away first, draw k the length of its k-th stay or
+    absence."""
     away_millionths, start_us, goodbye = churn.away_millionths, churn.start_us, churn.goodbye
     means_us = (churn.mean_session_us, churn.mean_away_us)
     found: dict[int, list[Absence]] = {}

@@ -124,7 +124,7 @@ def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
 
 
 def _chosen_members(scenario: Scenario, randomness: Randomness) -> list[Sequence[int]]:
-    """Return the nodes that the scenario subscribes to each topic, ascending."""
+    """Return the nodes that subscribe to each topic, ascending, before routers refuse topics."""
     groups = [group for group in scenario.topics for _ in group.names]
     nodes = scenario.network.nodes
     return [_topic_members(group, number, nodes, randomness) for number, group in enumerate(groups)]

@@ -4,9 +4,10 @@ Rules:
 
 * Publications are numbered in the order of time, those of the workload before `[[timed]]` ones. Message i of the
   workload is published at warm-up + i × interval, or after Poisson gaps. The run ends one interval and the linger
-  time after the last, or the linger time after the last timed event.
-* A publisher is drawn from the nodes of its class that are up then, after timed joins and leaves. If there is none,
-  the publication is left out. Timed publications, and those of the script, are planned even if their node is down.
+  time after the workload's last message, or the linger time after the last `[[timed]]` action, if that is later.
+* A publisher is drawn from the nodes of the class `workload.publishers` that are up at the time, with the timed joins
+  and leaves until then. If there is none, the publication is left out. Timed publications, and those of the script,
+  are planned even if their node is down.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def planned_arrivals_us(scenario: Scenario, randomness: Randomness) -> list[Micr
 
 
 def planned_end_us(scenario: Scenario, arrivals_us: list[Micros]) -> Micros:
-    """Return the end of the run."""
+    """Return the time at which the run ends."""
     last_us = arrivals_us[-1] + scenario.workload.interval_us if arrivals_us else scenario.warmup_us
     return max(last_us, *(timed.at_us for timed in scenario.timed), 0) + scenario.linger_us
 
@@ -114,8 +115,8 @@ class PublisherDraw:
                 members.remove(action.node)
 
     def _fixed_set(self, topic: int, count: int) -> list[int]:
-        """Return `count` nodes of the class at the start: one set for all topics if the class does not depend on the
-        topic."""
+        """Return `count` random nodes of the class at the start of the run; the same for all topics if the class does
+        not depend on the topic."""
         candidates: Sequence[int] = range(self._nodes)
         words: tuple[int, ...] = ()
         if self._by_topic:

@@ -120,14 +120,14 @@ def _ring_random(nodes: int, degree: int, randomness: Randomness) -> list[list[i
     for node in range(nodes):
         following = (node + 1) % nodes
         places = distinct(randomness, degree - 1, nodes - 2, -1, Purpose.TOPOLOGY, node)
-        # Place 0 is two after this node: the next node is a target already.
+        # Place 0 is the node after the next one, which is a target already.
         targets.append([following, *((node + 2 + place) % nodes for place in places)])
     return targets
 
 
 def _scale_free(nodes: int, links: int, randomness: Randomness) -> list[list[int]]:
-    """Return the dials. The first `links` nodes dial none, the next one dials all of them; `ends` has a node once per
-    link."""
+    """Return the dials. The first `links` nodes dial none, and the next one dials all of them. `ends` has each node
+    once for each of its links, so a random element is a node in proportion to its degree."""
     first = min(links, nodes - 1)
     targets: list[list[int]] = [[] for _ in range(first)]
     ends: list[int] = []

@@ -1,4 +1,4 @@
-"""The handler that performs the actions of routers, and the report of a router that raises."""
+"""The handler that performs the actions of routers, and the error for a router that raises."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ActionHandler:
         self._partial_messages = partial_messages
 
     def perform(self, node: SimNode, actions: list[Action], now: Micros, parts: Parts | None) -> None:
-        """Perform the actions of one event; `parts` are those of the RPC that is handled."""
+        """Perform the actions of one event; `parts` are the parts of the RPC if the event is one, otherwise None."""
         for position, action in enumerate(actions):
             match action:
                 case Send():
@@ -160,7 +160,7 @@ class ActionHandler:
                 case NamedPeerDialled():
                     self._row_dial(node, action, now)
                 case ExtensionTestReceived():
-                    pass  # it has no row
+                    pass  # it has no trace row
                 case _:
                     assert_never(action)
 
@@ -197,7 +197,7 @@ class ActionHandler:
         self._network.queue.add(now + self._validation_delay_us, node.id, _VALIDATED, number, node.starts, message)
 
     def _row_dial(self, node: SimNode, action: NamedPeerDialled, now: Micros) -> None:
-        """Record a dial. A PRUNE may name any peer; one that is no node has no number."""
+        """Record the dial of a peer that a PRUNE named. It may be no node of the run; then the row has no remote."""
         peer = _number(action.peer)
         remote = peer if 0 <= peer < self._script else NONE
         topic = self._topic_numbers[action.topic]
@@ -232,5 +232,5 @@ def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
 
 
 def _number(peer: Any) -> int:
-    """Return the number of a simulated peer."""
+    """Return the id of a simulated peer, which is a number."""
     return peer

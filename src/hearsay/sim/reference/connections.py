@@ -1,4 +1,4 @@
-"""Connections of a simulated network: dialled, opened, lost and closed, and the events that tell nodes of them."""
+"""Connections of a simulated network: dialled, opened, lost and closed, and the events that notify routers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _connected = fast_init(PeerConnected)
 
 
 class Introductions:
-    """Creates the events that introduce peers to each other."""
+    """Creates the events that introduce peers to routers: new connections, ratings and direct peers."""
 
     def __init__(self, network: Network) -> None:
         plan = network.plan
@@ -55,13 +55,13 @@ class Introductions:
             self._ratings.insert(0, (rated, by, float(entry.rating)))
 
     def announce_direct(self, node: SimNode, now: Micros) -> None:
-        """Announce the direct peers to a router that starts; without connections it answers with no action."""
+        """Announce the direct peers to a router that starts; before its first connection it returns no actions."""
         if node.router is not None and node.router.strategy.scoring is not None:
             for peer in sorted(self._direct.get(node.id, ())):
                 node.router.handle(DirectPeerChosen(peer), now)
 
     def direct_dials(self) -> Iterator[tuple[SimNode, int]]:
-        """Yield the dials that connect direct peers."""
+        """Yield the dials that connect direct peers: the dialling node and the target."""
         for pair in self._pairs:
             one, other = pair if pair[1] not in self._natted else pair[::-1]
             node = self._nodes[one]
@@ -78,7 +78,7 @@ class Introductions:
         return None
 
     def connected(self, node: SimNode, link: Link) -> PeerConnected:
-        """Return the event of a new connection; `link` is the one from the node."""
+        """Return the event that notifies a node of a new connection; `link` is the direction from the node."""
         peer = link.destination
         ours = self._protocols[self._router_of[node.id]]
         theirs = self._protocols[self._router_of[peer]]
@@ -90,7 +90,7 @@ class Introductions:
 
 
 MAX_DIALS = 256
-"""The most dials that a node has under way."""
+"""The most dials in progress for one router; further ones fail."""
 _ATTEMPTS_PER_CONTACT = 20
 """Random draws for each wanted contact; if these find too few, all nodes are examined."""
 _CONNECTED = int(EventKind.PEER_CONNECTED)
@@ -127,7 +127,10 @@ class Connections:
         return not any(pair in pairs for pairs in self.cut_pairs.values())
 
     def dial(self, node: SimNode, target: int) -> None:
-        """Open a connection at once; the target learns of it one latency later, unless it accepts none."""
+        """Connect the node to the target at once, and the target to the node one latency later.
+
+        A target that accepts no inbound connection is not dialled.
+        """
         if target in self._without_inbound:
             return
         now = self._network.now
@@ -142,7 +145,7 @@ class Connections:
             self.open(node, link)
 
     def open(self, node: SimNode, link: Link) -> None:
-        """Notify the source of a link that it is connected."""
+        """Open a link, and notify the router of `node`, its source, that the peer is connected."""
         previous = link.previous
         if previous is not None and previous.open:
             self.close(node, previous)
@@ -154,7 +157,7 @@ class Connections:
         self._network.feed(node, self._introductions.connected(node, link))
 
     def close(self, node: SimNode, link: Link) -> None:
-        """Notify the source of a link that it is disconnected."""
+        """Close a link, and notify the router of `node`, its source, that the peer is disconnected."""
         link.set_open(False)
         if node.links.get(link.destination) is link:
             del node.links[link.destination]
@@ -163,11 +166,11 @@ class Connections:
     def notice_loss(self, link: Link, time: Micros) -> None:
         """Let the source of a lost link notice the loss at `time`."""
         link.dead = True
-        self._sequence += 1  # a count of RPCs may not be unique: an earlier connection may have sent as many
+        self._sequence += 1  # unique; the link's count is not: an earlier connection may have sent as many RPCs
         self._queue.add(time, link.source, _DISCONNECTED, link.destination, self._sequence, link)
 
     def last_arrival_us(self, link: Link) -> Micros:
-        """Return the arrival of a notice that the source sends now: after all RPCs sent before."""
+        """Return when a notice arrives that the source sends now: not before the RPCs that it sent earlier."""
         return max(self._network.now + link.latency_us, self._transport.last_arrival_us(link))
 
     def perform(self, node: SimNode, action: Dial | Disconnect | Ping | FindContacts) -> None:
@@ -217,7 +220,7 @@ class Connections:
         self._queue.add(dialled_us + latency_us, EVERYWHERE, DIAL_ARRIVAL, node.id, self._sequence, arrive)
 
     def _accept_dial(self, node: SimNode, other: SimNode, latency_us: Micros, dialled_us: Micros) -> None:
-        """Accept the dial of `node`, or refuse it."""
+        """Let `other` accept the dial of `node`, or refuse it."""
         now = self._network.now
         if other.router is None or other.id in self._without_inbound or not self.reachable(node.id, other.id):
             delay_us = max(latency_us, dialled_us + self._detection_us - now)
@@ -226,7 +229,7 @@ class Connections:
         link = node.links.get(other.id)
         if link is None or link.dead:  # otherwise the other node's dial has just connected the pair
             link = connect_nodes(node, other, latency_us)
-        # The dial began one latency ago. RPCs of either end from now on arrive after the other end is connected.
+        # The dial began one latency ago. An RPC that a node sends from now on arrives when the other is connected.
         self._transport.connected(link, dialled_us, now)
         link.twin.last_arrival_us = max(link.twin.last_arrival_us, now + latency_us)
         self._sequence += 1
@@ -252,7 +255,7 @@ class Connections:
         self._push(node, round_trip_us, EventKind.ROUND_TRIP_MEASURED, peer, (link, round_trip_us))
 
     def _contacts(self, node: SimNode, wanted: FindContacts) -> tuple[int, ...]:
-        """Return random nodes in the topic: by few draws when there are many, otherwise from a list of all."""
+        """Return up to `wanted.count` random nodes in the topic: draw nodes, and list all if too few are found."""
         nodes = self._network.nodes
         purpose = (Purpose.RENDEZVOUS, node.id, key_of(wanted.topic), self._network.now)
         state = self._network.randomness.draw(*purpose)
@@ -271,7 +274,7 @@ class Connections:
         return up and self.reachable(node.id, other.id)
 
     def _push(self, node: SimNode, delay_us: Micros, kind: EventKind, source: int, payload: Any) -> None:
-        """Queue an answer; its negative sequence number differs from those of links."""
+        """Queue the result of an action. Its sequence number is negative, because those of links are not."""
         self._sequence += 1
         time = self._network.now + delay_us
         self._queue.add(time, node.id, kind, source, -self._sequence, payload, life=node.starts)

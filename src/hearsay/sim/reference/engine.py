@@ -165,7 +165,7 @@ class ReferenceEngine(Network):
 
     @property
     def next_us(self) -> Micros:
-        """The simulated time from which the plan can differ, between two buckets."""
+        """The simulated time from which the plan can still change: the start of the next bucket."""
         return self.queue.next_us
 
     def is_up(self, node: int) -> bool:
@@ -173,7 +173,7 @@ class ReferenceEngine(Network):
         return self.nodes[node].router is not None
 
     def change_plan(self, plan: Plan) -> None:
-        """Continue with another plan, which is the same before `next_us`; only when `progress` is called."""
+        """Continue with another plan, which is the same before `next_us`. Call it only from `progress`."""
         from_us = self.queue.next_us
         self.queue.discard(_is_planned)
         known = self.recorder.messages

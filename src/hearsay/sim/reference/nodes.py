@@ -30,8 +30,9 @@ from hearsay.sim.plan.plan import Plan
 from hearsay.sim.results.recorder import Recorder
 
 Entry: TypeAlias = tuple[Micros, int, int, int, int, Any, Any, Any]
-"""Time, node, kind, source, sequence, payload, event or life, parts. A life is the number of the node's start. An
-entry is a plain tuple, because that is created and sorted fastest."""
+"""Time, node, kind, source, sequence, payload, event or life, parts. A life is the value of `SimNode.starts` for
+which the entry is queued; after a later start the node ignores the entry. An entry is a plain tuple, because that is
+created and sorted fastest."""
 
 MINIMUM_WIDTH_US = 1000
 EVERYWHERE = -1
@@ -39,9 +40,9 @@ EVERYWHERE = -1
 FAULT, SAMPLE, SCRIPT, DIAL_ARRIVAL = range(4)
 """Kinds of entries that concern the whole network, in their order within a microsecond."""
 SERVED = len(EventKind)
-"""The kind of an entry at which a node has handled an event and takes the next."""
+"""The kind of an entry at which a node has handled an event and begins with the next one."""
 UPLINK_FREE = len(EventKind) + 1
-"""The kind of an entry at which an RPC has left a node, and the next one follows."""
+"""The kind of an entry at which an RPC has left the uplink of a node, and the next one begins to leave."""
 END = -2
 """Node number and kind of the end of the run, which comes before all other entries of its microsecond."""
 
@@ -63,7 +64,7 @@ class EventQueue:
     def add(
         self, time: Micros, node: int, kind: int, source: int, sequence: int, payload: Any, life: int | None = None
     ) -> None:
-        """Queue an entry that is no RPC; with `life`, it is for that start of the node."""
+        """Queue an entry that is no RPC; for `life` see `Entry`."""
         self.push((time, node, kind, source, sequence, payload, life, None))
 
     def push(self, entry: Entry) -> None:
@@ -78,7 +79,7 @@ class EventQueue:
             heappush(self._numbers, number)
 
     def open_next(self) -> Iterator[Entry] | None:
-        """Return an iterator over the next bucket, sorted, which may get more entries; None without a bucket."""
+        """Return an iterator over the next bucket, sorted, which may get more entries; None if no bucket is left."""
         if not self._numbers:
             return None
         self._open_number = heappop(self._numbers)
@@ -104,7 +105,7 @@ class EventQueue:
             yield from bucket
 
     def _begun(self) -> int:
-        """Return how many entries of the open bucket were handed out."""
+        """Return how many entries the iterator over the open bucket has returned."""
         return len(self._open) - length_hint(self._walk)
 
 
@@ -157,8 +158,8 @@ class Link(_LinkState):
 
 
 def connect_pair(source: int, destination: int, latency_us: Micros, old: Link | None, old_twin: Link | None) -> Link:
-    """Create a connection and return the link from `source`, the dialling end. Old links stay reachable until their
-    loss is noticed."""
+    """Create a connection and return the link from `source`, which dials. The links of an earlier connection stay
+    reachable as `Link.previous` until their loss is noticed."""
     link = Link(source, destination, latency_us, old, outbound=True)
     twin = Link(destination, source, latency_us, old_twin, outbound=False)
     link.twin = twin
@@ -177,7 +178,7 @@ class SimNode:
         """Subscriptions of the application; they survive a crash."""
         self.router: Router | None = None
         self.links: dict[Any, Link] = {}
-        """Links by peer. Peers and messages are numbers here, and topics are names; the core interprets none."""
+        """Links by peer. The ids of peers and messages are numbers here, and topics are names; routers accept any."""
         self.timer_us: Micros | None = None
         self.starts = 0
         self.validating: dict[Any, tuple[int, int]] = {}

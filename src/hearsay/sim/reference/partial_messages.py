@@ -9,7 +9,7 @@ Rules:
   from one peer, with two bitlists.
 * A node that gets the last part publishes the message, which delivers it to the node itself and sends it whole to
   peers without partial messages. The message then has one hop more than at the peer that sent the last part.
-* Consequences of an RPC are handled after all actions of the router.
+* Applications handle deliveries and partial messages of an RPC after all actions of the router are performed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PartialMessages:
         self.waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
         self._settling = False
         self.completed: dict[tuple[int, Any], tuple[Any, int]] = {}
-        """The sender of the last part and the hops of the message, by node and message."""
+        """The sender of the last part and the hops of a message, by node and message, while the node publishes it."""
 
     def planned(self, message: Message) -> None:
         """Register a message before it is published."""
@@ -71,7 +71,7 @@ class PartialMessages:
             self._feed(node, PartialsChosen(topic, settings.use, self._applications[node.id, topic]))
 
     def partial(self, topic: TopicId, message: int, parts: int | None, claim: Claim | None) -> Partial:
-        """Return a partial message with the given parts of a message, and with the claim."""
+        """Return a partial message with these parts (bits of an integer) and this claim; None omits either."""
         settings, group = self._settings[topic], group_named(message)
         held = None if parts is None else {index: settings.all_parts[index] for index in members(parts)}
         return Partial(

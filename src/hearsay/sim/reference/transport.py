@@ -47,7 +47,7 @@ class _MessageState:
         self.size = size
         """Bytes of an RPC with only this message."""
         self.hops: dict[int, int] = {}
-        """The hops to each node that has it; a dict for each message, as those in flight are read together."""
+        """The hops to each node that has it. Each message has its own dict, because few are in flight at a time."""
 
 
 class Transport:
@@ -91,14 +91,14 @@ class Transport:
         return self._messages[message.id].hops.get(node, 0)
 
     def started(self, node: SimNode, now: Micros) -> None:
-        """Start a node's uplink, empty, when the node starts."""
+        """Create the empty uplink of a node that starts."""
         assert node.router is not None
         strategy = node.router.strategy
         overtakes = any(map(knows_idontwant, strategy.protocols))
         self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
     def forget(self, node: SimNode) -> None:
-        """Drop the messages of a node that stops."""
+        """Record that a node that stops has no messages any more."""
         for carried in self._messages.values():
             carried.hops.pop(node.id, None)
 
@@ -202,7 +202,7 @@ class Transport:
                 self._schedule_next(node.id, uplink)
 
     def _schedule_next(self, node: int, uplink: Uplink) -> None:
-        """Send the next waiting RPC when the current one has left."""
+        """Schedule `uplink_free` for the time at which the current RPC has left."""
         self._busy[uplink] = None
         self._turns += 1
         self._queue.add(uplink.busy_until_us, node, UPLINK_FREE, 0, self._turns, uplink)
@@ -220,7 +220,7 @@ class Transport:
         self._leave(rpc, uplink.busy_until_us)
 
     def _leave(self, rpc: Waiting, leaves: Micros) -> None:
-        """Let an RPC leave the uplink at a time."""
+        """Record an RPC that leaves the uplink at the time `leaves`, and queue its arrival."""
         link, parts = rpc.link, rpc.parts
         arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         link.last_arrival_us = arrival
@@ -237,7 +237,7 @@ class Transport:
         self._queue.push((arrival, link.destination, _RPC, link.source, rpc.sequence, link, event, parts))
 
     def withdraw(self, node: SimNode, action: Withdraw, now: Micros) -> None:
-        """Remove a copy that waits for the uplink from its RPC."""
+        """Remove copies of a message to a peer from RPCs that wait for the uplink."""
         if not self._uplink_bits_per_s:
             return
         uplink = self._uplinks[node.id]
@@ -283,7 +283,7 @@ class Transport:
             self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
 
     def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
-        """Send a copy from the script to a node; return its time of flight."""
+        """Record the copy that the script sends to a node, and return its time of flight."""
         delay = self._latency.base_us(script, target)
         self._recorder.sent_once(now, script, self._script_part(message), target, delay)
         return delay

@@ -1,4 +1,4 @@
-"""The uplink of a node: RPCs leave in turn, IDONTWANT overtakes, and copies can be removed from waiting RPCs."""
+"""The uplink of a node: RPCs leave one after the other, IDONTWANT overtakes, and waiting copies can be withdrawn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_copy(part: Part, message: Any) -> bool:
 
 
 def framed(rpc: Rpc, parts: list[Part]) -> Parts:
-    """Return the remaining parts of an RPC; the first one includes the bytes of the framing."""
+    """Return the parts that remain of an RPC, with the bytes of the framing added to the first one."""
     if not parts:
         return ()
     kind, topic, number, hops, size, count, via = parts[0]
@@ -34,7 +34,7 @@ def framed(rpc: Rpc, parts: list[Part]) -> Parts:
 
 
 def without(rpc: Rpc, kept: list[int]) -> Rpc:
-    """Return an RPC with only the parts at these positions."""
+    """Return an RPC without the messages, partial message and control parts whose positions are not in `kept`."""
     first_message = len(rpc.subscriptions)
     first_partial = first_message + len(rpc.messages)
     after_partial = first_partial + (rpc.partial is not None)
@@ -59,7 +59,9 @@ class Waiting:
     requested_us: Micros
     """The time at which the router sent the RPC."""
     takes_us: Micros
+    """Time for which the RPC occupies the uplink."""
     urgent: bool
+    """True if it overtakes RPCs that are not urgent."""
 
 
 class Uplink:
@@ -69,8 +71,8 @@ class Uplink:
 
     def __init__(self, now: Micros, in_order: bool) -> None:
         self.in_order = in_order
-        """True if no RPC overtakes or is withdrawn. Then it is known at once when an RPC leaves, and the queue stays
-        empty."""
+        """True if no RPC overtakes another or is withdrawn. Then it is known at once when an RPC leaves, so that
+        `waiting` stays empty."""
         self.busy_until_us = now
         """The time at which the current RPC has left."""
         self.free_us = now
@@ -97,7 +99,7 @@ class Uplink:
             self.waiting.remove(rpc)
 
     def next(self, now: Micros) -> Waiting:
-        """Begin to send the next RPC."""
+        """Remove the next RPC from the queue and return it; it occupies the uplink from now on."""
         rpc = self.waiting.pop(0)
         self.busy_until_us = now + rpc.takes_us
         return rpc

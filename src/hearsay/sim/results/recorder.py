@@ -39,11 +39,12 @@ class MessageInfo:
     published_us: Micros
     data_bytes: int
     inject: int
+    """Number of nodes to which the script sends the message; 0 if a node publishes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A time in which a node was up and in a topic."""
+    """A period in which a node was up and had joined a topic."""
 
     node: int
     topic: int
@@ -85,7 +86,7 @@ class Recorder:
         self._member_since: dict[tuple[int, int], Micros] = {}
 
     def row(self, codes: Codes) -> None:
-        """Record a row of `event_rows`."""
+        """Record a row that a function of `event_rows` returned."""
         self._values.frombytes(pack_row(*codes))
 
     def sending(self, now: Micros, source: int, part: Part) -> None:
@@ -105,7 +106,7 @@ class Recorder:
         return self._sent.tolist()
 
     def bytes_out(self, nodes: int) -> NDArray[np.int64]:
-        """Return the bytes that each node sent so far, without the script, whose number is after theirs."""
+        """Return the bytes that each node sent so far; the script, number `nodes`, is left out."""
         self.flush()
         counted = self._bytes_out[:nodes]
         return np.pad(counted, (0, nodes - len(counted)))

@@ -1,8 +1,8 @@
 """The summary of a run from an engine's counts: as JSON, as text for terminals, as a table for notebooks.
 
-* A node is eligible for a message if it was up and in its topic from its publication to the end of its window (the
-  scenario's linger, or the end of the run). For a message that an application rejects, no node is. `delivery_ratio`
-  is the deliveries to eligible nodes over the eligible nodes.
+* A node is eligible for a message if it was up and had joined the topic from the publication to the end of the
+  message's window (the scenario's linger, or the end of the run). No node is eligible for a message that an
+  application rejects. `delivery_ratio` is the deliveries to eligible nodes over the eligible nodes.
 * Latency and hops are over deliveries at nodes other than the publisher; percentiles interpolate linearly.
 * `bytes_out` has mean and maximum, over all nodes, of the encoded bytes that a node sent, as in the trace's send
   rows. `uplink_share` is these bytes over the capacity of a node's uplink in the simulated time (above 1 when RPCs
@@ -42,6 +42,7 @@ class Summary:
     nodes: int
     messages: int
     fanout: int
+    """Number of nodes to which the script sends each message; 1 without a script."""
     publish: int
     deliver: int
     delivery_ratio: float | None
@@ -177,6 +178,7 @@ class Figures:
     bytes_sum: int
     bytes_max: int
     eligible: int
+    """Eligible nodes, summed over all messages; `reached` counts those that received the message."""
     reached: int
     trace_hash: str
 
@@ -297,7 +299,7 @@ def _percentile(latencies: Latencies, upto: NDArray[np.int64], percent: int) -> 
 def _eligible_and_reached(
     plan: Plan, recorder: Recorder, messages: Any, nodes: Any, end_us: Micros
 ) -> tuple[int, int]:
-    """Return the eligible nodes of all messages, and those of them that received theirs."""
+    """Return the number of eligible nodes, summed over all messages, and how many of them received the message."""
     recorder.close_memberships(end_us)
     by_topic: dict[int, Any] = {}
     for topic in range(len(plan.topics)):

@@ -36,7 +36,10 @@ FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 
 
 def replace_router(document: Mapping[str, object], kind: str) -> Document:
-    """Return the document with another router, which keeps its preset and the parameters that both have."""
+    """Return the document with another kind of router; keep the preset and the parameters that the new kind has, too.
+
+    Raise `ScenarioError` for an unknown kind.
+    """
     try:
         definition = find_router(kind)
     except ValueError as error:
@@ -52,11 +55,14 @@ def replace_router(document: Mapping[str, object], kind: str) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer and place of a value. An override has a `path`: its label ends in the value there."""
+    """The layer that sets a value, and the line of a file."""
 
     label: str
+    """How messages begin: `FILE:LINE`, or `--set KEY=VALUE`, which contains the value."""
     path: KeyPath | None = None
+    """The key that `--set` names; None in other layers."""
     line: int = 0
+    """0 if it is not known."""
 
 
 class Layers:
@@ -67,7 +73,7 @@ class Layers:
         self._origins: dict[KeyPath, Origin] = {(): Origin("scenario")}
 
     def add(self, document: Document, label: str, lines: Mapping[KeyPath, int] | None = None) -> None:
-        """Add a document; `lines` are those of its keys, if it is a file."""
+        """Merge a document over the layers below; `lines` are the lines of its keys if it comes from a file."""
         router = document.get("router")
         if isinstance(router, dict):
             self.change_router(cast("Document", router))
@@ -78,7 +84,7 @@ class Layers:
             self._origins[path] = Origin(f"{label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        """Set one value; raise `ScenarioError` if `key` is not the path of a key."""
+        """Set one value, as `--set` does; raise `ScenarioError` if `key` is not the dotted path of a key."""
         given = value if isinstance(value, str) else shown_value(value)
         label = f"--set {key}={given}".replace("\n", "\\n")
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
@@ -95,7 +101,7 @@ class Layers:
             self._origins[below] = Origin(label, path)
 
     def change_router(self, upper: Mapping[str, object]) -> None:
-        """Prepare for a layer with another `kind` or `preset` of router."""
+        """Remove the router's parameters that the `kind` or `preset` in the table of an upper layer makes invalid."""
         router = self.document.get("router")
         if not isinstance(router, dict):
             return
@@ -217,7 +223,7 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
 
 
 def _unknown(router_keys: Sequence[str], path: KeyPath, value: object) -> str:
-    """Return the error for an unknown key; for a key outside of all sections, name those that have it."""
+    """Return the error for an unknown key; for a key outside of all sections, name the sections that have it."""
     key, known = str(path[-1]), known_keys(Scenario, path[:-1])
     if len(path) > 1:
         return unknown_key(key, known)

@@ -1,4 +1,4 @@
-"""The mistakes that a model finds in a document: their paths, values and broken rules."""
+"""The validation errors of pydantic as mistakes of a TOML document: path, value and broken rule."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Mistake:
 
     path: KeyPath
     subject: str
-    """The key, with its value if it has one: `loss.rate = 2: `. Empty for the whole document."""
+    """Prefix of the message: the key, and its value if it has one (`loss.rate = 2: `); empty for a whole document."""
     rule: str
 
 
 def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
-    """Yield everything that pydantic found, in its order."""
+    """Yield the mistakes of a validation error in pydantic's order."""
     for found in error.errors():
         path: KeyPath = found["loc"]
         value: object = found["input"]
@@ -50,7 +50,7 @@ def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
 
 
 def known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """Return the keys of the table at a path."""
+    """Return the keys that the table at a path may have; indices of arrays in the path are skipped."""
     for part in path:
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         if part in fields:
@@ -72,7 +72,7 @@ def _mistake(path: KeyPath, value: object, rule: str) -> Mistake:
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model of a field, which may be optional or in an array."""
+    """Return the model in a field's annotation, also if it is optional or in an array; None without a model."""
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((found for inner in get_args(annotation) if (found := _model_in(inner))), None)

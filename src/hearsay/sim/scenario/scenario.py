@@ -7,7 +7,7 @@ Rules:
 * A key has its type, range, default and description in one place. `cross_rules` hold rules between keys. All
   mistakes are reported at once, each with its key, its value and the rule.
 * No decision depends on floating point: a number of the file is kept as the decimal that was written, and fields such
-  as `warmup_us` and `rate_millionths` are integers made from it once. Engines read only those.
+  as `warmup_us` and `rate_millionths` are integers computed from it. Engines read only the integers.
 * When `[validation]` has an effect, `validate` is on in the parameters of all routers.
 """
 
@@ -68,7 +68,7 @@ _UpToADay = Annotated[Decimal, number_in("0", 86_400)]
 
 
 class Scenario(Section):
-    """A whole scenario. `validation` stands before the routers because it turns `validate` on in them."""
+    """A whole scenario. `validation` is declared before the routers because their validators read it."""
 
     seed: Annotated[int, integer_in(0, MAX_SEED)] = 1
     """Seed of all random numbers."""
@@ -127,7 +127,7 @@ class Scenario(Section):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """The names of all topics; the number of a topic is its index here."""
+        """The names of all topics; the number of a topic is its index in this tuple."""
         return tuple(name for group in self.topics for name in group.names)
 
     @property
@@ -256,7 +256,7 @@ class Scenario(Section):
         yield from self._unknown_places(_places(path, nodes))
 
     def _unknown_places(self, places: Mapping[str, int]) -> Iterator[Violation]:
-        """Yield one violation for all nodes that do not exist, with the highest, which shows the size needed."""
+        """Yield one violation for all nodes that do not exist: the highest, with the network size that it needs."""
         outside = {place: node for place, node in places.items() if node >= self.network.nodes}
         if not outside:
             return
@@ -268,7 +268,7 @@ class Scenario(Section):
 
 
 def _places(path: str, nodes: Iterable[int] | None) -> dict[str, int]:
-    """Return the nodes of a list by the paths of its elements."""
+    """Return the nodes of a list by the path of each element (`population.0.listed.2`)."""
     return {f"{path}.{place}": node for place, node in enumerate(nodes or ())}
 
 
@@ -282,6 +282,6 @@ def _repeated(places: Mapping[str, int]) -> Iterator[Violation]:
 
 
 def _scored_topics(preset: Mapping[str, object]) -> set[str]:
-    """Return the topics for which a router's preset has tables."""
+    """Return the topics for which a router's preset has score parameters."""
     score = preset.get("score")
     return set() if score is None else set(ScoreSet.from_mapping(cast("Mapping[str, object]", score)).topics)

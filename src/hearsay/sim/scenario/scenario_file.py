@@ -2,15 +2,15 @@
 
 Rules:
 
-* The layers, later ones win (`layers.py`): defaults, a preset, the file, `--router`, `--set`. A file names the preset
-  that it starts from with `preset = "…"` at its top.
+* A scenario is merged from layers, of which later ones win (`layers.py`): defaults, a preset, the file, `--router`,
+  `--set`. A file names the preset that it starts from with `preset = "…"` at its top.
 * All mistakes are reported at once, a line each. Files that the scenario names are read, and their bad lines
   reported.
 * Paths are relative to the scenario file, those of `--set` to the working directory.
-* `dump_scenario` writes every key; loading that gives an equal scenario.
+* `dump_scenario` writes every key; loading its output gives an equal scenario.
 
-The schema is made from the sections, for editors: it has keys, types, ranges, words and descriptions. Rules between
-keys are checked when a scenario is loaded.
+The schema, for editors, is made from the sections: it has keys, types, ranges, allowed strings and descriptions. It
+lacks the rules between keys, which are checked when a scenario is loaded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def preset_text(name: str) -> str:
 
 
 def find_scenario(name: str | Path) -> tuple[Path | None, str | None]:
-    """Return the file of that path, or the preset of that name."""
+    """Return (path, None) if `name` is a file, (None, preset) if it is a preset; else raise `ScenarioError`."""
     path = Path(name)
     if path.is_file():
         return path, None
@@ -113,7 +113,7 @@ def dump_scenario(scenario: Scenario) -> str:
 
 
 def plain_section(section: BaseModel) -> Document:
-    """Return a section as TOML can write it, without keys that have no value."""
+    """Return a section as a table of TOML, without keys that have no value."""
     return {
         key: plain_value(value) for key in type(section).model_fields if (value := getattr(section, key)) is not None
     }
@@ -123,7 +123,7 @@ def _checked(layers: Layers, overrides: Sequence[tuple[str, object]], problems: 
     """Return the scenario of layers and overrides; raise `ScenarioError` with all problems, the given ones first."""
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
     layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
-    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # a preset first, then its scores
+    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # scores last: they change a preset's
         try:
             layers.override(key, value)
         except ScenarioError as error:
@@ -171,7 +171,7 @@ def _no_such_preset(name: object) -> str:
 
 
 def plain_value(value: object) -> object:
-    """Return a value of a scenario as TOML can write it."""
+    """Return a value of a scenario as a value of TOML."""
     match value:
         case BaseModel():
             return plain_section(value)
@@ -213,7 +213,7 @@ class FileSchema(GenerateJsonSchema):
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the schema of a scenario, or of a file that changes some keys of a preset."""
+    """Return the JSON Schema of scenario files, in which every key is optional, and `preset` is one more key."""
     schema = Scenario.model_json_schema(schema_generator=FileSchema)
     schema["properties"]["preset"] = {"enum": list(preset_names()), "description": "Preset to start from."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

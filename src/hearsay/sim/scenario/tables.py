@@ -20,16 +20,18 @@ from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.values import scaled
 
 MAX_TABLE_BYTES = 1 << 30
-"""More than the edges of ten million nodes."""
+"""The largest table that is read; the edges of ten million nodes need less."""
 _HEADER = ["from", "to", "latency_ms", "jitter_ms"]
 
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Names of regions in the order of the file, and latency and jitter by (from, to)."""
+    """The regions of a file, and latency and jitter between them."""
 
     names: tuple[str, ...]
+    """In the order of the file; the number of a region is its index."""
     latency_us: tuple[tuple[Micros, ...], ...]
+    """By the numbers of both regions, in any order; so is `jitter_us`."""
     jitter_us: tuple[tuple[Micros, ...], ...]
 
 
@@ -117,8 +119,8 @@ def read_regions(path: Path) -> Regions:
 
 
 def _rows(path: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows below the header with their line numbers, without blank ones; add malformed ones to the
-    problems."""
+    """Yield line number and fields of each row below the header that is not blank; append malformed rows to
+    `problems`."""
     reader = csv.reader(StringIO(read_text(path, MAX_TABLE_BYTES), newline=""), strict=True)
     header_seen = False
     try:

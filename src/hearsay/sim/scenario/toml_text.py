@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 
 def parse(text: str, label: str) -> Document:
-    """Return the document; raise `ScenarioError` with one line that names the label and the line."""
+    """Return the document; raise `ScenarioError` with the message `LABEL:LINE: …` if the text is invalid."""
     try:
         return parse_toml(text, _decimal)
     except ValueError as error:
@@ -101,7 +101,7 @@ class _Locator:
         self.lines.setdefault(path, self._tokens[self._at][1])
 
     def _header(self) -> KeyPath:
-        """Return the path of `[a.b]` or `[[a.b]]`; an array of tables on the way stands for its last element."""
+        """Return the path of `[a.b]` or `[[a.b]]`; the name of an array of tables means its last element."""
         brackets = 2 if self._tokens[self._at + 1][0] == "[" else 1
         self._at += brackets
         key = self._key()

@@ -1,4 +1,4 @@
-"""Types of scenario keys: tables, ranges, words, and decimals that become integers once."""
+"""Types of scenario keys: tables, numbers in a range, strings of a fixed set, and the integers behind decimals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scaled(number: Decimal, factor: int) -> int:
 
 
 class Scaled:
-    """The integer value of a decimal key: the key times a factor."""
+    """A descriptor: the value of a decimal key times a factor, rounded to an integer by `scaled`."""
 
     def __init__(self, key: str, factor: int) -> None:
         self._key = key
@@ -49,7 +49,7 @@ class Scaled:
 
 
 class ScaledIfGiven(Scaled):
-    """The integer value of an optional decimal key; None if the key has no value."""
+    """The same descriptor for an optional key; None if the key has no value."""
 
     def __get__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, section: BaseModel, owner: type[BaseModel]
@@ -58,9 +58,9 @@ class ScaledIfGiven(Scaled):
 
 
 class Section(BaseModel):
-    """A table of a scenario. It is frozen and has known keys only; the docstring of a key is its description.
+    """A table of a scenario: frozen, and without unknown keys. The docstring below a key describes it in the schema.
 
-    `cross_rules` run after every key is known to be in its own range.
+    `cross_rules` is called only if each key is in its own range.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(Scaled,))
@@ -84,7 +84,7 @@ class Section(BaseModel):
 
 
 def near_key(key: str, known: Iterable[str]) -> str | None:
-    """Return the known key that was probably meant: by the specification's name, or by similar spelling."""
+    """Return the known key that was probably meant, by the specification's name or by similar spelling, or None."""
     names = list(known)
     symbol = _SYMBOLS.get(key.lower().replace("_", ""))
     return symbol if symbol in names else next(iter(get_close_matches(key, names, n=1)), None)
@@ -133,7 +133,7 @@ def number_in(low: str, high: int | str) -> PlainValidator:
 
 
 def one_of(words: Iterable[str]) -> PlainValidator:
-    """Return the validator of the given words."""
+    """Return the validator of strings in `words`; a valid value becomes the element of `words`, such as an enum's."""
     known = {str(word): word for word in words}
 
     def check(value: object) -> str:

@@ -167,8 +167,8 @@ class Refusal(StrEnum):
 
 
 class InvalidMessages(SomeNodes):
-    """[[validation.invalid]]: publishers of invalid messages, which no other application accepts. The last match
-    counts."""
+    """[[validation.invalid]]: publishers of invalid messages. No application accepts these, unless `forwards_invalid`
+    is set. If several entries match a message, the last one counts."""
 
     topics: tuple[Text, ...] | None = None
     """The topics in which their messages are invalid; without it, all."""
