@@ -18,15 +18,18 @@ from hearsay.libp2p.names.peer_id import PeerId, to_text
 Name = TypeVar("Name", bound=Hashable)
 
 FADED = 1.0
-"""Below this score the record of a peer is reset."""
+"""Demerits below which the counts of offences in a record are reset."""
 
 
 @dataclass(slots=True)
 class _Account:
+    """The record of a peer or an address."""
+
     at_s: float
     demerits: float = 0.0
     """Demerits at the time `at_s`. The present value is lower, because demerits decay."""
     out_until_s: float = 0.0
+    """End of the latest ban; not in the future without a ban."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -35,7 +38,10 @@ _NONE = _Account(0.0, out_until_s=-inf)
 
 
 class Demerits(Generic[Name]):
-    """The records of peers or addresses. Times are seconds of any monotonic clock."""
+    """The records of peers or addresses, at most `limit`. Times are seconds of any monotonic clock.
+
+    With `out_at` demerits a peer or an address is banned for `out_s` seconds.
+    """
 
     def __init__(self, out_at: float, out_s: float, half_life_s: float, limit: int) -> None:
         self._out_at = out_at
@@ -48,6 +54,7 @@ class Demerits(Generic[Name]):
         return len(self._accounts)
 
     def of(self, name: Name, now_s: float) -> float:
+        """Return the present demerits."""
         return self._faded(self._accounts.get(name, _NONE), now_s)
 
     def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
@@ -120,8 +127,11 @@ class ConductLimits:
     out_at: float = 200.0
     """Demerits at which a peer is banned."""
     out_s: float = 600.0
+    """Seconds of a ban."""
     half_life_s: float = 60.0
+    """Seconds in which demerits decay to half."""
     address_factor: float = 8.0
+    """An address is slowed and banned at this many times the demerits of a peer."""
     backoff_grace_s: float = 10.0
     """Seconds after a connection's first GRAFT in backoff, in which further ones are forgiven."""
     remembered: int = 4096

@@ -79,7 +79,7 @@ class NodeLimits:
     """Maximum bytes of message ids that are remembered; the oldest are dropped first."""
     subscription_bytes_per_peer: int = 1 << 20
     subscription_bytes: int = 16 << 20
-    """Maximum bytes of the topics of all peers; then only subscriptions to the node's own topics are accepted."""
+    """Maximum bytes of the topics of all peers; beyond it, only subscriptions to the node's topics are accepted."""
     topic_queue: int = 4096
     """Maximum messages of a topic that wait for the application; the oldest are dropped first."""
     topic_queue_bytes: int = 8 << 20

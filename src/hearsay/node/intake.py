@@ -36,10 +36,10 @@ class Intake:
         self._batch: Batch | None = None
         self._following: Stream | None = None
         """A newer stream, which is read when the frames of the older one are handled."""
-        self._open = self._working = self._holding = self._has_read = False
+        self._open = self._working = self._stream_paused = self._has_read = False
         self._wake: asyncio.TimerHandle | None = None
         """The end of a pause in reading from the peer; None without a pause."""
-        self._left: Callable[[], None] | None = None
+        self._on_left: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def receive_from(self, stream: Stream) -> None:
@@ -47,17 +47,17 @@ class Intake:
         if self._following is not None:
             self._following.reset()
         self._following = stream
-        if not self.input.has_frames and not self._holding:
+        if not self.input.has_frames and not self._stream_paused:
             self._read_newer_stream()
         self._turns.arrived(self)
 
     def set_open(self, is_open: bool) -> None:
-        """Set whether the router knows the peer."""
+        """Set whether the router knows the peer. Only then its input is handled."""
         self._open = is_open
         self._turns.arrived(self)
 
     def look_again(self) -> None:
-        """Handle the input again, because its pause has begun or ended."""
+        """Handle the input, or pause the stream, because `PeerInput.paused` has changed."""
         self._turns.arrived(self)
 
     def rest(self, for_s: float) -> None:
@@ -69,7 +69,7 @@ class Intake:
 
     def leave(self, left: Callable[[], None]) -> None:
         """Handle the remaining input of a peer that is gone, then call `left`."""
-        self._left = left
+        self._on_left = left
         if self._is_done and not self._working:
             self.end()
             return
@@ -89,7 +89,7 @@ class Intake:
             if timer is not None:
                 timer.cancel()
         self._wake = self._deadline = None
-        left, self._left = self._left, None
+        left, self._on_left = self._on_left, None
         if left is not None:
             left()
 
@@ -115,6 +115,7 @@ class Intake:
             stream.finish()
 
     def work(self, until_s: float) -> bool:
+        """Handle input until about `until_s`. Returns True if no input is left that can be handled now."""
         if self._working:
             return True
         self._working = True
@@ -122,12 +123,12 @@ class Intake:
             done = self._work(until_s)
         finally:
             self._working = False
-        if self._left is not None:
+        if self._on_left is not None:
             if self._is_done:
                 self.end()
         elif self.stream is not None and not (self._ready and self.input.empty):
             self.stream.pause()
-            self._holding = True
+            self._stream_paused = True
         return done
 
     @property
@@ -152,7 +153,7 @@ class Intake:
                 for event in received.over_allowance():
                     self._handle(event)
             if monotonic() >= until_s:
-                return received.empty and not self._holding
+                return received.empty and not self._stream_paused
         return True
 
     def _handle(self, event: Received) -> None:
@@ -161,7 +162,7 @@ class Intake:
                 self._batch = Batch(event.messages, self._checked)
                 self._verification.ask(self._batch)
             case RestNeeded():
-                if event.over_allowance and self._left is not None:
+                if event.over_allowance and self._on_left is not None:
                     self.end()  # do not wait for a peer that is gone
                 else:
                     self.rest(event.for_s)
@@ -171,9 +172,9 @@ class Intake:
                     self.stream.reset()
 
     def _read_on(self) -> bool:
-        """Read more bytes from the held stream, otherwise from the newer one. Returns False if there is neither."""
-        if self._holding and self.stream is not None:
-            self._holding = False
+        """Read on from the paused stream, otherwise from a newer one. Returns False if there is neither."""
+        if self._stream_paused and self.stream is not None:
+            self._stream_paused = False
             self.stream.resume()
             return True
         if self._following is not None:
@@ -188,7 +189,7 @@ class Intake:
         self.stream = stream
         if older is not None:
             older.reset()
-        self._holding = False
+        self._stream_paused = False
         self.input.open_stream(stream.budget, stream.protocol == EPISUB, self._has_read)
         self._has_read = True
         stream.receive_with(_Reader(self, stream))

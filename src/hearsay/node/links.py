@@ -97,7 +97,7 @@ class Links:
             self._forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
-        """Report a peer to the router, because our stream to it is open."""
+        """Report a peer to the router as connected, because our stream to it is open."""
         self.stop_receiving(link.peer)
         link.outbound = stream
         address, outbound = self._address_of(link.peer), self._host.has_dialled(link.peer)
@@ -107,7 +107,8 @@ class Links:
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
-        """Report to the router that our stream is gone. Subscriptions and extensions that the peer sent are kept."""
+        """Report a peer to the router as disconnected, because our stream to it is gone. Keep the subscriptions and
+        extensions that the peer sent in `link.said`."""
         if link.connected:
             link.said = (), None
             if link.intake.stream is not None:
@@ -239,7 +240,7 @@ class HeldPeers:
         self._links: Links | None = None
         self._statistics = Statistics()
         self.on_kept_out: list[Callable[[KeptOut], None]] = []
-        self.conduct = Conduct(monotonic, self._put_out, limits)
+        self.conduct = Conduct(monotonic, self._enforce_ban, limits)
         host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
 
     def follow(self, links: Links, statistics: Statistics) -> None:
@@ -258,7 +259,7 @@ class HeldPeers:
             self._statistics.slowed += 1
             link.intake.rest(self._limits.pause_s)
 
-    def _put_out(self, news: KeptOut) -> None:
+    def _enforce_ban(self, news: KeptOut) -> None:
         """Stop reading from banned peers now. Disconnect them after the router has handled the current event."""
         assert self._links is not None
         self._statistics.put_out += 1

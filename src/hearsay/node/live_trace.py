@@ -163,11 +163,11 @@ def _write_folder(
     known = [(number, *messages[number]) for number in sorted(messages)]
     message, topic, author, sizes, times, ids = zip(*known, strict=True) if known else [()] * 6
     named: set[int] = {0, *author, *np.unique(rows[:, [Column.PEER, Column.REMOTE]]).tolist()} - {NONE}
-    spoken_of: set[int] = {*topic, *np.unique(rows[:, Column.TOPIC]).tolist()} - {NONE}
+    used_topics: set[int] = {*topic, *np.unique(rows[:, Column.TOPIC]).tolist()} - {NONE}
     write_names(
         folder,
         {number: peers[number] for number in sorted(named)},
-        {number: topics[number] for number in sorted(spoken_of)},
+        {number: topics[number] for number in sorted(used_topics)},
         agent,
         series.router,
     )

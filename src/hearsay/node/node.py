@@ -120,7 +120,7 @@ class Node:
             self._discovery,
             self._ping_service,
             self._held_peers,
-            self._take,
+            self._handle_report,
         )
         self._host.worth = PeerWorth(driver)
         try:
@@ -243,8 +243,8 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Join a topic, with a signature policy or message ids of its own if given. Raises `TooLarge` if its name is
-        too long.
+        """Join a topic. `signatures` and `message_id` replace the node's policy and message ids in this topic. Raises
+        `TooLarge` if its name is too long, `ValueError` if it cannot be joined.
 
         With an application for partial messages, peers that support them exchange parts (v1.3). A peer that has all
         parts publishes the full message, which has no author. Therefore the topic needs a policy without signatures.
@@ -397,7 +397,7 @@ class Node:
         if self.failure is not None:
             raise self.failure
 
-    def _take(self, report: Report) -> None:
+    def _handle_report(self, report: Report) -> None:
         match report:
             case Deliver():
                 self._partials.delivered(report)

@@ -1,14 +1,14 @@
 """Queues of RPCs: one for each peer, with three priorities and bounded bytes, and a bound for all together.
 
 IHAVE and IWANT (gossip) are sent last and dropped first. Subscriptions and all other control are sent first and
-dropped last. Without room, the oldest gossip is dropped for a message; gossip, then the oldest messages, are dropped
-for control. Each dropped entry is reported, so that it is counted and traced, and control is sent again.
+dropped last. If there is no room for a message, the oldest gossip is dropped; for control, the oldest gossip, then
+the oldest messages. Each dropped entry is reported, so that it is counted and traced, and control is sent again.
 
 The router can withdraw a copy that a peer no longer wants. The copy leaves the queue if it is an RPC of its own.
 
-A frame that waits for several peers is in memory once. It counts once for all queues together, and in full for each
-queue. When all queues together have no room, the address with the most bytes loses entries of its longest queue.
-So the peer that does not read loses entries, and many peers of one address count as one.
+A frame that waits for several peers is in memory once. It counts once in the total of all queues, and in full in each
+queue. When the total has no room, entries are dropped from the longest queue of the address with the most bytes. So
+the peer that does not read loses entries, and many peers of one address count as one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Partials:
     ) -> None:
         self._driver = driver
         self._publish = publish
-        """Publishes a full message, for peers without partial messages and for the node itself."""
+        """A function that publishes a full message, for peers without partial messages and for the node itself."""
         self._blame = blame
         self._applications: dict[str, DrivenApplication] = {}
 

@@ -1,4 +1,7 @@
-"""The standing of peers: their scores, and their worth, by which peers keep a slot if the host has none free."""
+"""The standing of peers: their scores, and their worth. A host without a free slot may evict the peer of least worth.
+
+The rules of eviction are in `hearsay.slots`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,11 @@ MAX_MEMBERS = 12
 
 
 class PeerWorth:
+    """The function `NodeHost.worth`: a peer's worth is the number of delivered messages that it was the first to send.
+
+    The worth is infinite for direct peers and mesh peers. A peer with a negative score has none.
+    """
+
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._stale_s = monotonic()

@@ -91,6 +91,7 @@ class Receiver:
         self._default_policy = config.signatures
         self.waiting_bytes = resources.share("RPCs that wait", config.limits.unverified_bytes)
         self.exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
+        """Maximum peers of a PRUNE whose address records are read."""
         self._blocked: dict[PeerId, PeerInput] = {}
         """Paused inputs: the validators have no room for their next message."""
         self._idle: dict[PeerId, None] = {}
@@ -120,7 +121,7 @@ class Receiver:
         )
 
     def has_room(self, waiting: PeerInput, message: Message) -> bool:
-        """Return True if the validators have room for a message. Otherwise pause its input."""
+        """Return True if the validators have room for a message. Otherwise pause the input `waiting`."""
         peer = waiting.peer
         if not self.is_new(message):
             return True

@@ -60,15 +60,16 @@ class AddressReceived:
 
 @dataclass(slots=True)
 class RestNeeded:
-    """Pause reading from the peer for `for_s` seconds."""
+    """A request to pause reading from the peer for `for_s` seconds."""
 
     for_s: float
     over_allowance: bool
+    """True if the peer exceeds its allowance, False if there is no room for its RPC."""
 
 
 @dataclass(slots=True)
 class CheckNeeded:
-    """Check the signatures of these messages on a thread, and pass the verdicts to `PeerInput.checked`."""
+    """A request to check the signatures of messages on a thread, and to pass the verdicts to `PeerInput.checked`."""
 
     messages: list[Message]
 

@@ -1,4 +1,4 @@
-"""Records of a node: sequence numbers, trace and metrics."""
+"""Records that a node keeps of its life: the used sequence numbers, the trace and metrics."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ _WRITE_BYTES = 256 * 1024
 
 
 class PeerLink:
+    """The link to a peer: our stream to it, its streams to us (`intake`), and the RPCs that wait to be sent."""
+
     def __init__(
         self,
         peer: PeerId,
@@ -86,7 +88,7 @@ class PeerLink:
 
 
 class Sender:
-    """Sends for a router. `record_of` returns a peer's signed record; `send_failed` gets dropped control."""
+    """Sends the RPCs of a router. `record_of` returns a peer's signed record; `send_failed` gets dropped control."""
 
     def __init__(
         self,

@@ -41,7 +41,8 @@ _received = fast_init(Received)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The result of a publication: peers it is sent to, peers without room, and whether it waits for a first peer."""
+    """The result of a publication: the numbers of peers to which the message is sent (`sent`) and whose queue has no
+    room for it (`dropped`), and whether it waits for a first peer."""
 
     message_id: bytes
     sent: int
@@ -186,7 +187,7 @@ class Topic:
 
 
 class Reach:
-    """Messages that wait to reach a peer, at most `most` of a topic; then the oldest is dropped and counted."""
+    """Own messages that wait for a first peer, at most `most` of a topic; beyond it, the oldest is dropped."""
 
     def __init__(self, driver: Callable[[], Driver], most: int) -> None:
         self._driver = driver

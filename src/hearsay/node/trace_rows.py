@@ -118,7 +118,7 @@ class TraceRows:
         peers: Sequence[str] = (),
         topics: Sequence[str] = (),
     ) -> None:
-        """Create the object. `peers` and `topics` have numbers already, in this order. A watcher gets every row."""
+        """Create the object. `peers` and `topics` are numbered already, in this order. A watcher gets every row."""
         self._clock = clock
         self._watcher = watcher
         self._peers = _Numbers(peers, from_text, _shown_peer)

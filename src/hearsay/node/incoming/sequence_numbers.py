@@ -32,7 +32,7 @@ class SequenceNumbers:
         self._limit = authors
         self._authors: OrderedDict[PeerId, _Author] = OrderedDict()
         self.changes = 0
-        """Number of calls of `take` that returned True."""
+        """Number of sequence numbers marked as used since the start."""
         for author, number in highest:
             self._keep(author, _Author(number, _ALL_TAKEN))
 

@@ -5,8 +5,9 @@ Rules:
 * A topic's validators are asked one after the other. The first that does not accept decides. If a validator fails or
   exceeds its deadline, the message is ignored and its sender is not blamed.
 * Plain functions answer at once, on the event loop. A coroutine or a function on a thread waits for one of a few
-  slots, which peers share fairly (`verification.py`); its deadline starts with the slot. When another peer sends a
-  copy, the message also waits in that peer's turn. So no peer can delay a message by being the first to send it.
+  slots, which peers share fairly (`verification.py`); its deadline begins when it gets a slot. When another peer
+  sends a copy, the message also waits in that peer's turn. So no peer can delay a message by being the first to send
+  it.
 * Messages that the node publishes are validated, too, but wait for no slot.
 * If replays are refused, a signed message is ignored if an accepted message of its author had the same number.
 * Waiting messages have bounds per peer and in total, in messages and in bytes. `has_room` is checked before the

@@ -7,8 +7,8 @@ each round gives every peer about `BATCH_US` of a thread. The libraries release 
 Copies of a message are not checked twice: a batch waits while the same bytes are checked for another peer, and a
 message that has been seen by then needs no check. A forged copy has other bytes and cannot delay the authentic one.
 
-A peer may hold as many slots as stay free: a single peer gets half of them, and n peers that take all they can leave
-as many free as each of them holds. So the next peer gets a slot at once. Waiting peers get free slots in turn.
+A peer may hold as many slots as stay free: a single peer gets half of them, and n peers with as many as they can get
+leave as many free as each of them holds. So the next peer gets a slot at once. Waiting peers get free slots in turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The addresses of peers: the newest signed record of each peer, and unsigned claims.
 
-Places are limited, and each source has a share, so that no source displaces the others. A source is the address
-group of the peer that sends an address, a rendezvous point, or a kind of search. A peer takes a place of the first
-source that names it, or of its own address group once it sends its addresses itself.
+The number of entries is limited, in total and for each source, so that no source displaces the entries of others. A
+source is the address group of the peer that sends an address, a rendezvous point, or a kind of search. The entry of a
+peer counts for the first source that names the peer, or for the peer's own address group once it sends its addresses
+itself.
 
 A control message of episub that names peers also carries their signed records, in a field that the router never sees.
 """
@@ -61,6 +62,7 @@ def _named(part: EpisubPart) -> Iterator[Identifier]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookLimits:
     peers: int = 1024
+    """Maximum entries; `source_peers` is the maximum of one source."""
     source_peers: int = 256
     addresses: int = 8
     """Maximum addresses of a peer that are kept and dialled."""
@@ -76,7 +78,7 @@ class _Known:
 
 
 _UNKNOWN = _Known("")
-"""The entry of a peer without a place. It never changes."""
+"""The entry of a peer that is not in the book. It never changes."""
 
 
 class AddressBook:
@@ -109,7 +111,7 @@ class AddressBook:
             sealed.check()
         except EncodingError:
             return None
-        known = self._place(record.peer, source, record.peer == teller)
+        known = self._entry_for(record.peer, source, record.peer == teller)
         known.sequence, known.envelope = record.sequence, envelope
         known.signed = self._usable(record.peer, record.addresses)
         return record.peer, True
@@ -118,7 +120,7 @@ class AddressBook:
         """Keep unsigned addresses of a peer that a search found, in addition to signed ones."""
         usable = self._usable(peer, addresses)
         if usable:
-            self._place(peer, source, False).claimed = usable
+            self._entry_for(peer, source, False).claimed = usable
 
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
         """Return the addresses to dial: signed and claimed addresses in turn."""
@@ -131,7 +133,7 @@ class AddressBook:
         return self._known.get(peer, _UNKNOWN).envelope
 
     def source(self, peer: PeerId) -> str:
-        """Return the source whose place a peer takes."""
+        """Return the source for which the entry of a peer counts; empty without an entry."""
         return self._known.get(peer, _UNKNOWN).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
@@ -139,7 +141,9 @@ class AddressBook:
         named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
         return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
 
-    def _place(self, peer: PeerId, source: str, by_itself: bool) -> _Known:
+    def _entry_for(self, peer: PeerId, source: str, by_itself: bool) -> _Known:
+        """Return the entry of a peer. Create it if it is missing, or move it to `source` if the peer sent the address
+        itself; without room, drop the oldest entry of this source, or of the largest one."""
         known = self._known.get(peer)
         if known is not None and (known.source == source or not by_itself):
             return known

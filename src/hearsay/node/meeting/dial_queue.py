@@ -41,16 +41,19 @@ _NAMES = "names"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialLimits:
     at_once: int = 32
+    """Maximum simultaneous dials; `of_source` of one source, `of_address` to one address group."""
     of_source: int = 16
     of_address: int = 8
     of_names: int = 2
     """Maximum simultaneous dials that begin with a DNS lookup."""
     address_rate: Rate = Rate(64, 8.0)
-    """Rate of dials of one address."""
+    """Rate of dials to one address group."""
     rate: Rate = Rate(256, 32.0)
-    """Rate of dials of all addresses."""
+    """Rate of dials to all addresses."""
     second_tries: int = 8
+    """Maximum simultaneous second attempts."""
     waiting: int = 1024
+    """Maximum peers in the queue; `waiting_of_source` of one source."""
     waiting_of_source: int = 256
     first_try_s: float = 8.0
     """Seconds for the first attempt at a peer, divided among its addresses."""
@@ -70,9 +73,10 @@ class PlannedDial:
     source: str
     addresses: tuple[Multiaddr, ...]
     patience_s: float
+    """Seconds for the dials of all addresses together."""
     groups: frozenset[str]
-    """The address groups in which the dial counts. While it waits, these are the groups of all its addresses; when it
-    begins, those that are free.
+    """The address groups in which the dial counts. While it waits, these are the groups of all its addresses. When it
+    begins, only the groups that may be dialled then remain.
     """
 
 
@@ -85,7 +89,7 @@ class DialQueue:
         self._waiting: dict[str, dict[PeerId, tuple[float, PlannedDial]]] = {}
         """Planned dials by source, with their earliest times. The first source has the next turn."""
         self._source_of: dict[PeerId, str] = {}
-        self._at_work: dict[PeerId, tuple[Multiaddr, ...]] = {}
+        self._dialling: dict[PeerId, tuple[Multiaddr, ...]] = {}
         """Peers that are being dialled, with all their addresses."""
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
@@ -100,17 +104,17 @@ class DialQueue:
         return len(self._source_of)
 
     def __contains__(self, peer: PeerId) -> bool:
-        return peer in self._source_of or peer in self._at_work
+        return peer in self._source_of or peer in self._dialling
 
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
-        """Queue a peer. Returns the peer that is not dialled, this one or one that was removed for it, or None."""
+        """Queue a peer. Returns the peer that will not be dialled: this one, or one removed to make room; or None."""
         _, until_s = self._failures.get(peer, (0, 0.0))
         if until_s > self._now_s():
             return peer
         return self._enqueue(_planned(peer, source, addresses, self._limits.first_try_s), 0.0)
 
     def forgive(self, peer: PeerId) -> None:
-        """Forget the failures of a peer that has new addresses."""
+        """Forget the failures and the second attempt of a peer that has new addresses."""
         self._failures.pop(peer, None)
         if self._source_of.get(peer) == AGAIN:
             self._remove(peer)
@@ -118,7 +122,7 @@ class DialQueue:
     def next(self) -> PlannedDial | None:
         """Return the next dial; None if no dial is allowed now."""
         self._early_s = None
-        if len(self._at_work) >= self._limits.at_once:
+        if len(self._dialling) >= self._limits.at_once:
             return None
         if self._waiting and (early_s := self._rates.early_s(None)):
             self._early_s = early_s
@@ -145,7 +149,7 @@ class DialQueue:
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
         """Record the end of a dial. After the first failure, queue a second attempt."""
-        addresses = self._at_work.pop(planned.peer)
+        addresses = self._dialling.pop(planned.peer)
         self._of_source -= Counter((planned.source,))
         self._of_address -= Counter(planned.groups)
         if reached:
@@ -199,7 +203,7 @@ class DialQueue:
         usable = [address for address in planned.addresses if _group(address) in free]
         addresses = tuple(sorted(usable, key=lambda address: _group(address) == _NAMES))
         begun = PlannedDial(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
-        self._at_work[planned.peer] = planned.addresses
+        self._dialling[planned.peer] = planned.addresses
         self._of_source[begun.source] += 1
         self._of_address.update(begun.groups)
         self._rates.wait_s(None)

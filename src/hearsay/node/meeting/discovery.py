@@ -3,8 +3,8 @@
 A bootstrap address is dialled again with back-off (`hearsay.node.meeting.dial_queue`) if the dial fails or the
 connection soon ends. The outcome of each dial is reported (`hearsay.node.meeting.address_book`).
 
-Addresses from others are kept in an address book (`hearsay.node.meeting.address_book`) and dialled in fair turns
-(`hearsay.node.meeting.dial_queue`). Peers of peer exchange are dialled when the router requests it, peers that a
+Addresses from peers and searches are kept in an address book (`hearsay.node.meeting.address_book`) and dialled in
+fair turns (`hearsay.node.meeting.dial_queue`): peers of peer exchange when the router requests it, peers that a
 search finds at once. A dialled peer must prove that it has the expected identity.
 """
 
@@ -31,7 +31,7 @@ from hearsay.node.meeting.address_book import AddressBook, AddressNews, AddressS
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
 LASTING_S = 10.0
-"""Minimum seconds of a connection that resets the back-off."""
+"""Minimum duration in seconds of a connection that resets the back-off."""
 NO_PUBSUB = "the peer speaks no pubsub protocol of this node"
 _log = getLogger(__name__)
 

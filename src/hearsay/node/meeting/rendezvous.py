@@ -94,9 +94,9 @@ class LocalNetwork:
         removed = self._library.ServiceStateChange.Removed
         if name == self._name or state_change is removed or len(self._queries) >= MAX_QUERIES:
             return
-        self._queries.start(self._ask(zeroconf, name))
+        self._queries.start(self._query(zeroconf, name))
 
-    async def _ask(self, zeroconf: Any, name: str) -> None:
+    async def _query(self, zeroconf: Any, name: str) -> None:
         service = self._library.ServiceInfo(SERVICE, name)
         if await service.async_request(zeroconf, QUERY_MS):
             for peer, addresses in from_text_record(service.text or b"").items():
@@ -132,6 +132,7 @@ def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
 INTERVAL_S = 30.0
 REGISTER_AGAIN_S = 3600.0
 ROUNDS = 10
+"""Number of rounds after which all registrations are requested again; other rounds request the new ones only."""
 MAX_PARTS = 8
 """Maximum DISCOVER requests for one topic in a round."""
 _log = getLogger(__name__)

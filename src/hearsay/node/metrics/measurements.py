@@ -38,7 +38,7 @@ from hearsay.node.metrics.openmetrics import Family, Kind
 
 TOPICS = 256
 WITH_IDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.IDONTWANT)
-"""Kinds of parts with message ids, which are counted, too."""
+"""Kinds of parts whose message ids are counted, too."""
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class Durations:
         self.queued = Histogram()
         self.asking = Histogram()
         self._validated_from: dict[Identifier, float] = {}
-        """The time since which each message waits for validators; at most as many as may wait."""
+        """The time since which each message waits for validators; at most as many messages as may wait."""
         self._asked: dict[Identifier, float] = {}
 
     def validation_began(self, message: Identifier, since_s: float) -> None:
