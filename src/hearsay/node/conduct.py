@@ -58,7 +58,10 @@ class Demerits(Generic[Name]):
         return self._faded(self._accounts.get(name, _NONE), now_s)
 
     def add(self, name: Name, demerits: float, what: str, count: int, now_s: float) -> bool:
-        """Add an offence `count` times. Return True if this bans the name. A banned name gets no more demerits."""
+        """Add `demerits` for `count` offences of the kind `what`. Return True if these lead to a ban.
+
+        During a ban nothing is added.
+        """
         account = self._accounts.get(name)
         if account is None:
             account = _Account(now_s, out_until_s=now_s)

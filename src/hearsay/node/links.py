@@ -1,4 +1,8 @@
-"""The links of a node to its peers, which follow connections and streams; and pauses and bans of offenders."""
+"""The links of a node to its peers, and pauses and bans of offenders.
+
+A node writes its RPCs on one stream that it opens to a peer, here *our stream*, and reads the peer's RPCs from
+streams that the peer opens (`intake.py`). For the router a peer is connected while our stream to it is open.
+"""
 
 from __future__ import annotations
 

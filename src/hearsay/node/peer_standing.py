@@ -27,7 +27,7 @@ MAX_MEMBERS = 12
 
 
 class PeerWorth:
-    """The function `NodeHost.worth`: a peer's worth is the number of delivered messages that it was the first to send.
+    """The function `NodeHost.worth`. The worth of a peer is the number of delivered messages that it sent first.
 
     The worth is infinite for direct peers and mesh peers. A peer with a negative score has none.
     """

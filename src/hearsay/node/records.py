@@ -1,4 +1,4 @@
-"""Records that a node keeps of its life: the used sequence numbers, the trace and metrics."""
+"""Records of a node: used sequence numbers, the trace, and metrics."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class AddressBook:
     def learn(
         self, envelope: bytes, source: str, *, teller: PeerId | None = None, named: PeerId | None = None
     ) -> tuple[PeerId, bool] | None:
-        """Keep a signed record if it is the newest of its peer.
+        """Keep a signed record if it is the newest of its peer. `teller` is the peer that sent it.
 
         Return the peer, and True if the record is newer than the known one; None if it is invalid or not of `named`.
         """

@@ -43,7 +43,7 @@ WITH_IDS = (PartKind.IHAVE, PartKind.IWANT, PartKind.IDONTWANT)
 
 @dataclass(slots=True)
 class TopicTraffic:
-    """Counts of one topic or of several; bytes are sizes in RPCs."""
+    """Counts of one topic or of several; bytes are the sizes of encoded messages in RPCs."""
 
     received: int = 0
     received_bytes: int = 0

@@ -1,6 +1,7 @@
 """The invariants of episub's overlay and trees; a part of the checker.
 
-1. views are bounded, disjoint and without the node itself, and active neighbours are connected;
+1. the views (active and passive list) are bounded, disjoint and without the node itself, and active neighbours are
+   connected;
 2. eager and lazy links together are the active list, and no link is both;
 3. the queue of announcements, the missing list and the payload cache are within their bounds;
 4. the hops in a copy are one more than those of the sending node, and IHAVE and answers to GRAFT name accepted

@@ -24,7 +24,7 @@ WORTH_COMPILING = 2_000_000
 COPIES_PER_DELIVERY = 7
 """Estimated copies of a message that a node in a mesh receives."""
 OVERLAY_EVENTS_PER_SECOND = 10
-"""Estimated events of a node whose router has a managed overlay, with default parameters."""
+"""Estimated events per second of a node whose router has a managed overlay, with default parameters."""
 
 
 LARGE_MESSAGE_BYTES = 16_384
@@ -215,7 +215,7 @@ class Estimate:
 
     @property
     def needs(self) -> str:
-        """Memory and time in words."""
+        """A clause for messages, with memory and time."""
         memory = f"{self.memory_bytes / 2**30:.1f} GiB"
         return f"it needs about {memory} and {time_span(self.seconds)} on the {self.engine} engine"
 

@@ -4,7 +4,7 @@ Rules:
 
 * A pair of nodes has one base latency, the same in both directions, which depends on the pair alone. It is at least
   1 us.
-* Jitter is added to each RPC: uniform from -j to +j, by (source, destination, sequence number).
+* Jitter is added to each RPC: uniform from -j to +j, drawn by source, destination and sequence number.
 * The script node, number `nodes`, has latencies like any other; with regions it is in the first one.
 * Regions: a CSV file with the header `from,to,latency_ms,jitter_ms` has the latency of each pair of regions, and of
   each region with itself. One direction is enough; if both are given, their mean counts. Nodes are assigned to the

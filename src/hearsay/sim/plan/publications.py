@@ -2,9 +2,10 @@
 
 Rules:
 
-* Publications are numbered in the order of time, those of the workload before `[[timed]]` ones. Message i of the
-  workload is published at warm-up + i × interval, or after Poisson gaps. The run ends one interval and the linger
-  time after the workload's last message, or the linger time after the last `[[timed]]` action, if that is later.
+* Publications are numbered in the order of time; at the same time, those of the workload come before those of
+  `[[timed]]`. Message i of the workload is published at warm-up + i × interval, or after Poisson gaps. The run ends
+  one interval and the linger time after the workload's last message, or the linger time after the last `[[timed]]`
+  action, if that is later.
 * A publisher is drawn from the nodes of the class `workload.publishers` that are up at the time, with the timed joins
   and leaves until then. If there is none, the publication is left out. Timed publications, and those of the script,
   are planned even if their node is down.

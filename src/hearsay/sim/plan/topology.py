@@ -127,7 +127,7 @@ def _ring_random(nodes: int, degree: int, randomness: Randomness) -> list[list[i
 
 def _scale_free(nodes: int, links: int, randomness: Randomness) -> list[list[int]]:
     """Return the dials. The first `links` nodes dial none, and the next one dials all of them. `ends` has each node
-    once for each of its links, so a random element is a node in proportion to its degree."""
+    once for each of its links, so that a node is drawn in proportion to its degree."""
     first = min(links, nodes - 1)
     targets: list[list[int]] = [[] for _ in range(first)]
     ends: list[int] = []

@@ -62,7 +62,7 @@ class Origin:
     path: KeyPath | None = None
     """The key that `--set` names; None in other layers."""
     line: int = 0
-    """0 if it is not known."""
+    """The line of the key; 0 if it is unknown."""
 
 
 class Layers:

@@ -1,4 +1,4 @@
-"""Types of scenario keys: tables, numbers in a range, strings of a fixed set, and the integers behind decimals."""
+"""Types of scenario keys: tables, numbers in a range, strings of a fixed set, and integer values of decimals."""
 
 from __future__ import annotations
 
