@@ -5,9 +5,9 @@
     summary = hearsay.simulate("simsub", {"network.nodes": 200}, out="runs/first")
     run = hearsay.open_run("runs/first")
 
-The names of `__all__` are the public API, and `hearsay.routers` has the interface for external routers. The pages are
-docs/reference/api.md and docs/reference/stability.md. A name is loaded when it is first used, so
-that a program loads only what it needs; `MissingExtra` names a missing package.
+The names of `__all__` are the public API, and `hearsay.routers` has the interface for external routers. Both are
+described in docs/reference/api.md and docs/reference/stability.md. A name is imported when it is first used, so that
+a program imports only what it needs; `MissingExtra` names a missing package.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _HOMES = {
 __all__ = sorted([*_HOMES, "MissingExtra", "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides whether records are shown
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the application decides whether log records are shown
 
 
 def __getattr__(name: str) -> object:

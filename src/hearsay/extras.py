@@ -1,7 +1,7 @@
-"""Packages that come with an extra of this one, and messages when they are missing.
+"""The extras of this distribution, and the message when a package of an extra is missing.
 
-A plain installation has the routers, the node and the command line. Other features need an extra; without
-it they end with one line, which `how_to_install` writes.
+A plain installation has the routers, the node and the command line. Other features need an extra; without it they
+fail with the line of `how_to_install`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXTRAS = {
     "mdns": ("zeroconf",),
     "fast": ("uvloop", "nacl"),
 }
-"""The modules that may be missing, by their extra."""
+"""The top-level modules that each extra installs."""
 
 
 class MissingExtra(ModuleNotFoundError):

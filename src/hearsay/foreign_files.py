@@ -2,11 +2,11 @@
 
 Rules:
 
-* Only regular files are opened. A FIFO would block, a device has no end.
-* A file has a maximum size, which is checked while it is read: its size on the disk is only a claim.
+* Only regular files are opened: to open a FIFO would block, and a device has no end.
+* A file has a maximum size, which is checked while it is read: the size that the file system reports may be wrong.
 * JSON has at most `MAX_JSON_CONTAINERS` objects and lists, and only finite numbers.
 * A key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with their square.
-* A refusal is an `OSError` with its reason in `strerror`, or a `ValueError` if the content is wrong.
+* A file that breaks a rule raises `OSError` with the reason in `strerror`, or `ValueError` if its content is wrong.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _RegularFile(FileIO):
 
 
 def open_regular(path: Path | str) -> FileIO:
-    """Open a regular file for reading. It is closed with its last reference."""
+    """Open a regular file for reading. It is closed when the last reference to it is gone."""
     file = _RegularFile(path, opener=_open_without_waiting)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -46,7 +46,7 @@ def open_regular(path: Path | str) -> FileIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file of at most `max_bytes`."""
+    """Return the bytes of a regular file. Raises `OSError` if it has more than `max_bytes`."""
     with open_regular(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -55,7 +55,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return the value in a JSON text. `unique`, if given, turns the pairs of each object into its value."""
+    """Return the value of a JSON text. `unique`, if given, gets the pairs of each object and returns the object."""
     if data.count(b"{") + data.count(b"[") > MAX_JSON_CONTAINERS:
         raise ValueError(f"more than {MAX_JSON_CONTAINERS} objects and lists")
     try:
@@ -65,7 +65,7 @@ def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | Non
 
 
 def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """Return the document in a TOML text."""
+    """Return the document of a TOML text. `parse_float` parses its floats."""
     if len(text) > MAX_TOML_BYTES:
         raise ValueError(f"larger than {MAX_TOML_BYTES} characters")
     if long_key := _LONG_KEY.search(text):

@@ -1,4 +1,4 @@
-"""The nodes of a graph that a picture shows, and their places in a unit square. Results are reproducible."""
+"""The choice of the nodes that a picture of a graph shows, and their positions. Both are deterministic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return all of these nodes, or `most` of them, chosen by a hash of their numbers."""
+    """Return `nodes`, or `most` of them if there are more, chosen by a hash of their numbers."""
     if len(nodes) <= most:
         return nodes
     mixed = nodes.astype(np.uint64) * _GOLDEN
@@ -22,10 +22,10 @@ def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def force_layout(nodes: int, links: NDArray[np.int64]) -> Floats:
-    """Return a layout by Fruchterman and Reingold: links pull, nodes repel each other, and steps decrease.
+    """Return the positions of the nodes 0 … `nodes` - 1 in the unit square, one row (x, y) for each.
 
-    It starts on a sunflower's spiral, without random numbers. A weak pull to the middle keeps parts that are not
-    linked from drifting away.
+    Links pull, nodes repel each other, and steps decrease (Fruchterman and Reingold). The first positions are those
+    of a sunflower's spiral, without random numbers. A weak pull to the middle keeps components from drifting apart.
     """
     if nodes == 0:
         return np.empty((0, 2))

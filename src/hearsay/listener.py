@@ -1,7 +1,7 @@
-"""Accepting connections at a socket, so that neither many connections nor a lack of files delays other work.
+"""A listening socket, at which neither many connections nor a lack of file descriptors delays other work.
 
-asyncio's own server logs a traceback for every connection without a free file, a hundred at a time, and gives no
-chance to check a peer's address before there is a transport.
+asyncio's own server logs a traceback for every connection for which there is no file descriptor, a hundred at a time,
+and offers no way to check a peer's address before it creates a transport.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections.abc import Callable
 from logging import getLogger
 
 AT_ONCE = 16
-"""Connections that are accepted in one turn of the event loop."""
+"""Maximum connections that are accepted in one iteration of the event loop."""
 PAUSE_SECONDS = 1.0
-"""Pause without free files, in which new connections wait."""
+"""Pause after file descriptors ran out. New connections wait in the backlog of the socket."""
 COMPLAINT_SECONDS = 10.0
+"""Minimum time between two warnings about such a pause."""
 _BACKLOG = 128
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = getLogger(__name__)
 
 
 class Listener:
-    """A listening socket. `accepted` gets the socket of each connection, which it must close, and the address."""
+    """A listening socket. `accepted` is called with each connection's socket, which it must close, and IP address."""
 
     def __init__(self, listening: socket.socket, accepted: Callable[[socket.socket, str], None]) -> None:
         self._socket = listening
@@ -36,7 +37,7 @@ class Listener:
 
     @classmethod
     async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listener]:
-        """Listen at every address of a name."""
+        """Listen at every address of a host name. Raises `OSError` if one of them cannot be used."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         bound: list[socket.socket] = []
@@ -69,7 +70,7 @@ class Listener:
                 if error.errno in _NO_ROOM:
                     self._pause(error)
                     return
-                continue  # the client has disconnected again
+                continue  # the client has already disconnected
             accepted.setblocking(False)
             self._accepted(accepted, address[0])
 

@@ -16,8 +16,9 @@ from hearsay.text.numbers import Form
 
 Better: TypeAlias = Literal["more", "less", ""]
 View: TypeAlias = Literal["study", "compared", "cost", "report", "terminal", "verdict", "scale"]
-"""Where a metric is shown: tables of studies; `compare` and the charts of a sweep; costs of the machine; the table of
-a report; `hearsay analyze`; the summary of a report of several runs; its answer about scale."""
+"""Where a metric is shown: `study` in tables of studies, `compared` by `hearsay compare` and in charts of sweeps,
+`cost` among the costs of the machine, `report` in the table of a report, `terminal` by `hearsay analyze`. No code
+reads `verdict` and `scale`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Metric:
     column: str = ""
     """Column of the table `headline`; empty if an analysis does not compute the metric."""
     path: str = ""
-    """Place in an object of `hearsay analyze --json`, with a dot before an inner key."""
+    """Key in an object of `hearsay analyze --json`; a dot separates outer and inner key."""
     kind: Literal["double", "int", "bigint"] = "double"
     """Spark type of the column; counts are not `double`."""
     short: str = ""
@@ -44,7 +45,7 @@ class Metric:
     optional: bool = False
     """True if only some scenarios have it; views omit it if no run has it."""
     section: str = "reference/metrics.md#headline"
-    """Place of the formula below `docs/`."""
+    """Page and anchor of the formula, relative to `docs/`."""
 
     @property
     def heading(self) -> str:
@@ -131,7 +132,7 @@ def shown_in(view: View) -> tuple[Metric, ...]:
 
 
 def without_unknown(metrics: Iterable[Metric], known: Iterable[str]) -> list[Metric]:
-    """Leave out optional metrics whose name is not among `known`."""
+    """Return the metrics without the optional ones whose names are not in `known`."""
     names = set(known)
     return [metric for metric in metrics if not metric.optional or metric.name in names]
 

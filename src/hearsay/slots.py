@@ -1,15 +1,19 @@
 """Slots for connections, shared fairly between addresses. The host and every HTTP server use them.
 
-An IPv4 address counts for itself. An IPv6 address counts in its /64, its /56 and its /48, because a customer of a
-provider gets one of these. Rules, for a newcomer that finds no free slot:
+A holder is a connection that has a slot; a newcomer is a connection that needs one. The owner of the slots gives
+holders a worth; a holder without a worth is idle. An IPv4 address is a group of its own. An IPv6 address counts in
+three groups, its /64, its /56 and its /48, because a customer of a provider gets one of these. Rules for a newcomer
+that finds no free slot:
 
-* SLOTS-1: No group of addresses has more than its share. A newcomer above the share competes with its own group.
-* SLOTS-2: While idle holders have at least their part of the slots (a quarter for a host), only idle holders are
-  evicted. So useful holders keep the rest.
+* SLOTS-1: No group has more than `per_group` slots (its share). If a group of the newcomer has its full share, only
+  an idle holder of this group can be evicted.
+* SLOTS-2: While a certain part of the slots (a quarter for a host) has idle holders, only idle holders are evicted.
+  So useful holders keep the other slots.
 * SLOTS-3: The oldest idle holder of the largest group is evicted, if the newcomer's group is smaller.
-* SLOTS-4: Otherwise the oldest idle holder is evicted, once it is older than the patience.
-* SLOTS-5: When fewer are idle, the holder with the lowest worth is evicted. So newcomers find a slot at all times.
-* SLOTS-6: A holder of infinite worth is never evicted, but this covers at most half of a group's share.
+* SLOTS-4: Otherwise the oldest idle holder is evicted, once its age reaches the patience.
+* SLOTS-5: If fewer holders are idle than SLOTS-2 requires, the holder with the lowest worth is evicted. So newcomers
+  find a slot at all times.
+* SLOTS-6: A holder of infinite worth is never evicted, but this protects at most half of a group's share.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _IPV6_BITS = (48, 56, 64)
 
 @lru_cache(1024)
 def groups_of(address: str) -> tuple[str, ...]:
-    """Return the groups in which an address counts, the widest first. A name is its own group."""
+    """Return the groups in which an address counts, the widest first. A host name is a group of its own."""
     try:
         parsed = ip_address(address.partition("/")[0].partition("%")[0])
     except ValueError:
@@ -40,9 +44,8 @@ def groups_of(address: str) -> tuple[str, ...]:
 
 
 class Slots(Generic[T]):
-    """Slots and their holders. `worth` is called when one must be evicted; holders without a worth are idle.
-
-    Idle holders keep one of `idle_part` slots.
+    """At most `limit` slots and their holders. `worth` is called when a holder must be evicted, and returns the worth
+    of each useful holder. The part of SLOTS-2 is one of `idle_part` slots. Times are in seconds of a monotonic clock.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class Slots(Generic[T]):
         return iter(self._holders)
 
     def enter(self, holder: T, address: str, now_s: float) -> T | None:
-        """Take a slot. Returns the holder that loses its slot: None, an older one, or the newcomer."""
+        """Give `holder` a slot. Returns the holder that is evicted, if any; `holder` itself if it gets no slot."""
         groups = groups_of(address)
         over = next((group for group in groups if self._sizes[group] >= self._per_group), None)
         if over is not None or len(self) >= self.limit:
@@ -106,7 +109,10 @@ class Slots(Generic[T]):
         return oldest if oldest is not None and now_s - self._holders[oldest][0] >= self._patience_s else None
 
     def _least(self, pool: Iterable[T], worth: Mapping[T, float]) -> T | None:
-        """Return the holder of least worth that may be evicted; among equals the oldest of the largest group."""
+        """Return the useful holder of the lowest worth that may be evicted; None if there is none.
+
+        Among holders of equal worth, it is the oldest of the largest group.
+        """
         covered: Counter[str] = Counter()
         rank: dict[T, tuple[float, int]] = {}
         for holder in pool:
@@ -121,6 +127,6 @@ class Slots(Generic[T]):
 
 
 def _is_larger(group: tuple[str, ...], newcomers: tuple[str, ...], sizes: Counter[str]) -> bool:
-    """Return True if the first group that differs is larger, even with the newcomer."""
+    """Compare the widest groups that differ. Return True if the holder's is larger than the newcomer's with it."""
     own, other = next((pair for pair in zip(newcomers, group, strict=False) if pair[0] != pair[1]), ("", ""))
     return sizes[own] + 1 < sizes[other]

@@ -1,3 +1,3 @@
-"""The version, said once: the package index, the command and what is written by this program read it from here."""
+"""The version of the distribution, of the command, and of the program in the files that it writes."""
 
 __version__ = "0.2.0"

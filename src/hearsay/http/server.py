@@ -6,8 +6,8 @@ Rules:
   connection finds no free slot, a connection that has sent nothing is closed first, then one without a whole request.
 * HTTP-7: A request must arrive within `patience_s`, otherwise the answer is 408. The client must read the rest of the
   response within the same time, otherwise the connection is aborted.
-* HTTP-8: A `Host` header must name this server (HTTP-5). A request without the header is accepted: it is not from a
-  browser, because browsers always send the header.
+* HTTP-8: A `Host` header must name this server (`require_host`). A request without the header is accepted: it is not
+  from a browser, because browsers always send the header.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Request:
 
 
 def require_host(request: Request, names: Collection[str]) -> None:
-    """Refuse a request for another server (HTTP-5). IP addresses, `localhost` and `names` name this server."""
+    """Raise `BadRequest` unless the `Host` header is an IP address, `localhost` or one of `names` (HTTP-8)."""
     parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
     host = parsed[1] if parsed is not None else ""
     if host not in names and host != "localhost" and not _is_address(host):
@@ -71,7 +71,7 @@ class RequestReader:
     """A reader of the request of one connection."""
 
     def __init__(self, body_bytes: int | None = None) -> None:
-        """Create the reader. A body may have `body_bytes` bytes; with None, bodies are ignored."""
+        """Create the reader. A body may have at most `body_bytes` bytes; with None, bodies are ignored."""
         self._most = body_bytes
         self._received = bytearray()
         self._head: Request | None = None
@@ -132,7 +132,7 @@ POLICY = (
 
 
 def response_head(status: HTTPStatus, content_type: str, length: int | None, *more: str) -> bytes:
-    """Return the head of a response. Without a length, the body lasts until the connection ends."""
+    """Return the head of a response; `more` are header lines. Without `length`, the body ends with the connection."""
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         f"Content-Type: {content_type}",
@@ -164,7 +164,7 @@ _HAS_ASKED = 2.0
 
 
 class HttpServer:
-    """An HTTP server. `respond` writes the response to a request or raises `BadRequest`."""
+    """An HTTP server with at most `connections` connections. `respond` writes a response or raises `BadRequest`."""
 
     def __init__(
         self,

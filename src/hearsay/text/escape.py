@@ -16,7 +16,10 @@ MAX_MESSAGE = 1000
 
 
 def escape(name: str) -> str:
-    """Return a name with escaped unprintable characters and backslashes. Other bytes are `surrogateescape`."""
+    """Return a name with escaped unprintable characters and backslashes.
+
+    Bytes that are not UTF-8 must be decoded with `surrogateescape`; they become `\\xNN`.
+    """
     return "".join(
         character if character.isprintable() and character != "\\" else _escape_of(character) for character in name
     )

@@ -101,7 +101,7 @@ def apart(values: Sequence[float], form: Form) -> list[str]:
 
 
 def interval(middle: float, low: float, high: float, form: Form) -> str:
-    """Return a change with its interval: "+1.2 ms (+0.9 … +1.5)"; "the same" if all are 0."""
+    """Return a change with its confidence interval: "+1.2 ms (+0.9 … +1.5)"; "the same" if all three are 0."""
     if middle == low == high == 0:
         return "the same"
     largest = max((middle, low, high), key=abs)

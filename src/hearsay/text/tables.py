@@ -42,7 +42,10 @@ def width_of_terminal() -> int:
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> str:
-    """Return a table. The first `left` columns name a row and are left-aligned; the others are right-aligned."""
+    """Return a table. The first `left` columns name a row and are left-aligned; the others are right-aligned.
+
+    If it is wider than `width` (default: the terminal), headings wrap; then rows become columns, and last, lists.
+    """
     width = width_of_terminal() if width is None else width
     head, rows = [plain(cell) for cell in head], [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
@@ -88,7 +91,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """Return the heads in as many lines as the longest needs. Each head ends on the last line."""
+    """Return the lines of the headings, wrapped to `widths`. Each heading ends on the last line."""
     wrapped = [_wrapped(title, width).split("\n") for title, width in zip(head, widths, strict=True)]
     depth = max(map(len, wrapped))
     return [[lines[at - depth + len(lines)] if at >= depth - len(lines) else "" for lines in wrapped]
@@ -96,8 +99,8 @@ def _head_lines(head: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _block(head: Sequence[str], row: Sequence[str], left: int, width: int) -> str:
-    """Return a row as a list: a line with its name, then each figure with its title. Without figures, the first
-    cell is the name."""
+    """Return a row as a list: a line with its name (the first `left` cells), then each other cell with its title. If
+    all columns name the row, only the first cell is the name."""
     names = left if left < len(head) else 1
     pairs = zip(head[:names], row, strict=False)
     named = row[0] if left == 1 else ", ".join(f"{title} {cell}" for title, cell in pairs)
