@@ -2,12 +2,13 @@
 
 It has no NAT traversal, relays, QUIC, WebSocket or plaintext. It also runs on uvloop.
 
-Inbound connections have slots that no single address can take (`hearsay.libp2p.host.node_host`). All memory that
+Each inbound connection needs a slot (`hearsay.slots`), and no single address can hold all slots. All memory that
 peers cause is reserved in budgets (`hearsay.libp2p.limits.resources`). When a shared budget is nearly full, the host
 ends the connections that use most of it.
 
-Two peers that dial each other at the same time get two connections and keep the one that the smaller peer id dialled.
-Otherwise a newer connection replaces an older one, which may be dead, unless this host dialled both connections.
+Two hosts that dial each other at the same time get two connections; both keep the connection that the host with the
+smaller peer id dialled. Otherwise a newer connection replaces an older one, which may be dead, unless this host
+dialled both connections.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _LARGE_PART = 64
 _SMALL_PART = 4096
 """A connection that uses less than 1/4096 of a shared budget is not ended, since that would free almost nothing."""
 _RELIEF_PAUSE_S = 0.1
-"""Seconds before further connections are ended, if those ended have freed too little of a budget."""
+"""Pause before more connections are ended for a budget, if the connections ended so far have freed too little."""
 _FAMILIES = {"ip4": socket.AF_INET, "dns4": socket.AF_INET, "ip6": socket.AF_INET6, "dns6": socket.AF_INET6}
 
 
@@ -64,7 +65,7 @@ class _Dial:
 
 
 class Host:
-    """A host. `on_peer_up` and `on_peer_down` are called with the peer id when its connection begins and ends."""
+    """The asyncio host. `NodeHost` describes its callbacks (`on_peer_up`, `admits`, `worth`, …)."""
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
         self.identity = identity or PrivateKey.generate()
@@ -80,7 +81,7 @@ class Host:
         self.turns = Turns(monotonic, lambda call: asyncio.get_running_loop().call_soon(call))
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
-        """Budgets during the pause in which no connections are ended for them."""
+        """Budgets for which no connections are ended until the pause `_RELIEF_PAUSE_S` is over."""
         self._places = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
             self._places.handshakes,
@@ -112,7 +113,7 @@ class Host:
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Return the addresses of this host with its peer id; if it listens on all interfaces, one for each."""
+        """Return the addresses of this host with its peer id; for 0.0.0.0 and ::, one for each interface."""
         return tuple(
             tcp_multiaddr(host, port).with_peer(self.peer)
             for listening in self._listeners
@@ -137,7 +138,7 @@ class Host:
         return address.tcp_endpoint is not None
 
     async def dial(self, address: Multiaddr | str) -> PeerId:
-        """Connect to a peer and return its id. Without /p2p in the address, any peer may answer."""
+        """Connect to a peer and return its id, or raise `DialError`. Without /p2p, any peer may answer."""
         parsed = Multiaddr.parse(address) if isinstance(address, str) else address
         expected = parsed.peer
         if expected is None:
@@ -173,7 +174,7 @@ class Host:
         if self._dialing.get(peer) is dialing:
             del self._dialing[peer]
         if dialing.task.done() and not dialing.task.cancelled():
-            dialing.task.exception()  # mark the exception as retrieved, because its caller may be gone
+            dialing.task.exception()  # mark the exception as retrieved, because the caller of `dial` may be gone
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """Open a stream to a connected peer, for the first of `protocols` that the peer speaks."""
@@ -204,7 +205,7 @@ class Host:
     async def close(self) -> frozenset[PeerId]:
         """Stop listening, end all connections and wait until they are gone.
 
-        Returns the peers that closed after we had closed: they have received all that was sent.
+        Returns the peers that closed their direction after we had closed ours: they have received all that was sent.
         """
         self._closed = True
         for listening in self._listeners:
@@ -225,7 +226,11 @@ class Host:
         return frozenset(connection.peer for connection in peers if connection.ended_by_peer)
 
     def connection_ready(self, connection: Connection) -> None:
-        """Admit a connection after its handshake, or end it or the peer's other connection."""
+        """Decide after the handshake which connections remain.
+
+        End the new connection if the peer is not admitted or no slot is free. If the peer has another connection, end
+        one of the two.
+        """
         self._handshakes.leave(connection)
         self._sockets.pop(connection, None)
         if not self.admits(connection.peer, connection.address):
@@ -291,7 +296,7 @@ class Host:
         connection.close()
 
     def _accepted(self, accepted: socket.socket, host: str) -> None:
-        """Accept a connection at a listening socket, or refuse it."""
+        """Start the handshake of a connection that a listener has accepted, or close the connection."""
         address = address_group(host)
         loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
@@ -318,7 +323,7 @@ class Host:
     def _progress(self) -> Mapping[Connection, float]:
         """Return the active handshakes with the times of their last bytes.
 
-        Bytes that the event loop has not read yet count as arriving now. Handshakes that are not returned are idle.
+        Bytes that the event loop has not read yet count as arriving now. All other handshakes are idle.
         """
         now_s = asyncio.get_running_loop().time()
         found: dict[Connection, float] = {}
@@ -332,8 +337,9 @@ class Host:
     def _relieve(self, budget: Budget) -> None:
         """End the connections that use most of a budget, until a quarter of it is free.
 
-        Protected peers are disconnected last, and only if they use a large part. Only a large part is an offence.
-        Offences and ends of streams are reported in a later turn of the loop: the caller may be using a stream.
+        Protected peers (of infinite worth) are disconnected last, and only if they use a large part (`_LARGE_PART`).
+        Only the use of a large part is an offence. Offences and ends of streams are reported in a later iteration of
+        the event loop, because the caller may be using a stream.
         """
         if budget in self._strained:
             return
@@ -402,7 +408,7 @@ class Host:
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
-        """Return True if the new connection replaces the old one. The hosts at both ends decide the same."""
+        """Return True if the new connection replaces the old one. The peer's host decides the same."""
         if old.closed:
             return True
         if new.dialed and old.dialed:
@@ -422,7 +428,7 @@ def open_files() -> int:
 def _has_unread(accepted: socket.socket) -> bool:
     try:
         return bool(accepted.recv(1, socket.MSG_PEEK))
-    except OSError:  # no bytes are there, or the socket is closed
+    except OSError:  # no unread bytes, or the socket is closed
         return False
 
 

@@ -37,10 +37,10 @@ class NodeHost(Protocol):
     """Dials that reached no peer, or another peer than expected."""
     admits: Callable[[PeerId | None, str], bool]
     """Returns True if a peer at an address group (`resources.address_group`) is admitted. It is called before a
-    handshake with None as the peer, and again when the peer is known. By default all peers are admitted."""
+    handshake with None as the peer, and after the handshake with the peer. By default all peers are admitted."""
 
     worth: Callable[[], Mapping[PeerId, float]]
-    """Returns the worth of peers, used when no slot is free (`hearsay.slots`). Missing peers count as idle."""
+    """Returns the worth of useful peers, used when no slot is free (`hearsay.slots`). All other peers are idle."""
 
     @property
     def connections(self) -> Collection[PeerId]:
@@ -62,7 +62,7 @@ class NodeHost(Protocol):
         ...
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
-        """Accept connections at an address. Returns all addresses. Raises `OSError` or `ValueError` if this fails."""
+        """Accept connections at an address. Returns all addresses of the host. Raises `OSError` or `ValueError`."""
         ...
 
     def can_dial(self, address: Multiaddr) -> bool:
@@ -109,9 +109,9 @@ class AdmissionLimits:
     max_connections: int = 1024
     """Maximum authenticated connections and running dials."""
     reserved_for_dials: int = 64
-    """Number of connections that inbound connections leave free."""
+    """Number of connections that only dials may use."""
     max_per_address: int = 256
-    """Maximum inbound connections of one address: a quarter of all, because many honest peers may share one."""
+    """Maximum inbound connections of one address: a quarter of all, as many honest peers may share an address."""
     newcomer_patience_s: float = 2.0
     """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free."""
     max_handshakes: int = 128
@@ -124,6 +124,8 @@ class AdmissionLimits:
 
 
 class Places(NamedTuple):
+    """Maximum numbers of connections, as `fitted` computes them from `AdmissionLimits`."""
+
     connections: int
     inbound: int
     per_address: int
@@ -132,7 +134,7 @@ class Places(NamedTuple):
 
 
 def fitted(limits: AdmissionLimits, files: int) -> Places:
-    """Return `limits`, lowered if needed to a maximum number of open files. Each limit is at least 1."""
+    """Return the limits, lowered if the process may open only `files` files. Each limit is at least 1."""
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
     connections = max(1, min(limits.max_connections, usable - handshakes))

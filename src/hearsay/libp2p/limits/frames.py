@@ -1,7 +1,7 @@
 """Length-prefixed frames: an unsigned varint with the length, then the bytes. Identify and pubsub use them.
 
-A `FrameReader` takes pieces of the stream and returns the frames that they complete. It refuses a length above the
-limit as soon as it has read the length. A frame takes memory only for the received bytes, not for the declared
+A `FrameReader` receives the bytes of a stream piece by piece and returns complete frames. It refuses a length above
+the limit as soon as it has read the length. A frame takes memory only for the received bytes, not for the declared
 length. The received bytes of an incomplete frame are reserved in the reader's budget, if it has one.
 """
 
@@ -25,20 +25,20 @@ class FrameReader:
         self._limit = limit
         self._data = b""
         self._offset = 0
-        """Start of the bytes that are not cut yet."""
+        """Offset in `_data` of the next frame."""
         self._budget = budget
         self._buffer = bytearray()
-        """The received bytes of an incomplete frame, after all earlier frames are cut."""
+        """The received bytes of an incomplete frame, after `cut` has returned all earlier frames."""
         self._needed = 1
-        """Minimum bytes of a complete frame, as far as known."""
+        """Minimum bytes of the incomplete frame with its length prefix, as far as known."""
 
     @property
     def has_uncut(self) -> bool:
-        """True if `cut` may find a frame."""
+        """Return True if `cut` may return a frame."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the stream."""
+        """Add received bytes."""
         if self._data:
             self._data = self._data[self._offset :] + data
         elif not self._buffer:
@@ -54,7 +54,7 @@ class FrameReader:
         self._offset = 0
 
     def cut(self) -> bytes | None:
-        """Return the next frame; None if it is incomplete. Raises `FrameError` if it is too long or has no room."""
+        """Return the next frame, None if it is incomplete. Raises `FrameError` if it exceeds limit or budget."""
         data, offset = self._data, self._offset
         end = len(data)
         if offset == end:
@@ -79,7 +79,7 @@ class FrameReader:
         return data[start:stop]
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Return the frames that `data` completes. Raises `FrameError` if one is too long or has no room."""
+        """Return the frames that `data` completes. Raises `FrameError` if one exceeds the limit or the budget."""
         self.feed(data)
         frames: list[bytes] = []
         while (found := self.cut()) is not None:

@@ -16,6 +16,8 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Allowance:
+    """A token bucket: `burst` tokens at first and at most, refilled by `per_s` tokens per second."""
+
     __slots__ = ("_burst", "_per_s", "_since_s", "left")
 
     def __init__(self, per_s: float, burst: float, now_s: float) -> None:
@@ -37,14 +39,17 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
+    """A rate of uses: `at_once` in a burst, then `per_s` per second."""
+
     at_once: int
     per_s: float
 
 
 class Rates(Generic[Key]):
-    """The use of a rate by many keys, such as peers. `now_s` is any monotonic clock.
+    """A rate that is limited for each of many keys, such as peers. `now_s` is any monotonic clock.
 
-    For each key it keeps the time until which the rate is used up, so an idle key takes no memory.
+    For each key it stores the time when its past uses no longer count. A key that has reached this time is idle and
+    can be deleted, so at most `remembered` keys take memory.
     """
 
     def __init__(self, now_s: Callable[[], float], rate: Rate, remembered: int = 4096) -> None:
@@ -75,7 +80,7 @@ class Rates(Generic[Key]):
         return early_s if early_s > 1e-9 else 0.0
 
     def _forget(self, now_s: float) -> None:
-        """Forget the idle keys; if there are none, the least recently used key."""
+        """Delete the idle keys; if there are none, the least recently used key."""
         before = len(self._used_until)
         self._used_until = {key: until for key, until in self._used_until.items() if until > now_s}
         if len(self._used_until) == before:
@@ -90,7 +95,7 @@ TURN_S = 0.004
 
 class Worker(Protocol):
     used_s: float
-    """Seconds that the worker counts as having used; `Turns` sets it."""
+    """Seconds of the event loop that are charged to the worker; `Turns` sets them."""
 
     def work(self, until_s: float) -> bool:
         """Work until about `until_s`. Returns True if no work is left that can be done now."""
@@ -98,7 +103,7 @@ class Worker(Protocol):
 
 
 class Turns:
-    """The turns of workers. `now_s` is a monotonic clock, `call_soon` that of the event loop."""
+    """The scheduler of workers. `now_s` is a monotonic clock, `call_soon` the method of the event loop."""
 
     def __init__(self, now_s: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._now_s = now_s
@@ -111,14 +116,14 @@ class Turns:
         self._used_s = 0.0
         """Used time of the last worker when its slice began."""
         self._at_once_s = 0.0
-        """Seconds spent on arriving workers since the last turn."""
+        """Seconds of workers that ran on arrival since the last `_turn`."""
         self._called = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def arrived(self, worker: Worker) -> None:
-        """Run a worker with new work, at once or in its turn."""
+        """Run a worker that has new work now, or schedule it."""
         if worker in self._waiting:
             return
         worker.used_s = max(worker.used_s, self._used_s)

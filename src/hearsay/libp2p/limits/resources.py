@@ -11,8 +11,8 @@ Therefore the end of a stream needs no further accounting.
 Reservations above a peer's limit are refused. A shared budget that is nearly full is reported (`Resources`) before
 it refuses a reservation, so that its largest users can be disconnected first.
 
-A share has a limit of its own, so that peers cannot take the memory of a cache, or a cache that of peers. An address
-group is an IPv4 address or the first 64 bits of an IPv6 address, which one customer of a provider usually has.
+A share has a limit of its own, so that peers cannot use up the memory of a cache, nor a cache the memory of peers. An
+address group is an IPv4 address, or the first 64 bits of an IPv6 address, which one customer usually has.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Budget:
 
     @property
     def fair(self) -> int:
-        """Return the bytes that may be reserved so that the parents keep as many free as this budget uses.
+        """Return the bytes that this budget may reserve so that each parent keeps as many free as this budget uses.
 
         A budget without reservations may reserve all free bytes.
         """
@@ -96,7 +96,7 @@ class Budget:
             if parent.used + count > parent._high and not parent._has_room(count):
                 parent.refused += 1
                 return False
-        if self.closed:  # it was closed to make room
+        if self.closed:  # `nearly_full` has closed this budget to make room
             return False
         self.used += count
         for parent in self._parents:
@@ -104,7 +104,7 @@ class Budget:
         return True
 
     def _has_room(self, count: int) -> bool:
-        """Report that the budget is nearly full. Return True if there is room afterwards."""
+        """Call `nearly_full`, which may release memory. Return True if `count` bytes fit afterwards."""
         if self._nearly_full is not None:
             self._nearly_full(self)
         return self.used + count <= self.limit
@@ -156,7 +156,7 @@ class Resources:
         return found
 
     def protocol(self, protocol: str) -> Budget:
-        """Return the budget of a protocol. Only protocols of this host get one, so that peers cannot add budgets."""
+        """Return the budget of a protocol. Callers pass only protocols of this host, so peers cannot add budgets."""
         found = self._protocols.get(protocol)
         if found is None:
             found = Budget(protocol, self.limits.protocol, (self.all,), self._nearly_full)
@@ -164,7 +164,7 @@ class Resources:
         return found
 
     def connection(self, peer: PeerId, address: str) -> Budget:
-        """Return a budget for a connection, which does not include its streams."""
+        """Return a new budget for the memory of a connection outside its streams."""
         return Budget("connection", self.limits.peer, (self.peer(peer, address),))
 
     def stream(self, peer: PeerId, address: str, protocol: str) -> Budget:

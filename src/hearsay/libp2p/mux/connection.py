@@ -1,15 +1,16 @@
 """A connection to a peer: an asyncio protocol with the upgrade, the secure channel and the multiplexer.
 
-* All data of one turn of the event loop is sent in one write.
-* While the write buffer of the socket is full, no data is encrypted. It waits in its streams, which are not writable.
+* All data of one iteration of the event loop is sent in one write.
+* While the write buffer of the socket is full, no data is encrypted. Data waits in the streams, which are not
+  writable.
 * The connection is aborted if the peer has not proven its identity by the deadline, and closed if the peer breaks a
   protocol. A closed connection that cannot be flushed is aborted after `CLOSE_SECONDS`.
-* Received bytes are decrypted and demultiplexed in the peer's turn (`rates.py`). Until then they are reserved in the
-  peer's budget, and the socket is not read while a complete frame waits. If a peer sends small frames faster than
-  `small_frames_per_s`, reading from it pauses, and this is an offence.
+* Received bytes are decrypted and demultiplexed when it is the peer's turn (`rates.py`). Until then they are reserved
+  in the peer's budget, and the socket is not read while a complete frame waits. If a peer sends small frames faster
+  than `small_frames_per_s`, reading from it pauses, and this is an offence.
 * The connection to a peer that seems dead (`connection_limits.py`) is aborted.
-* An orderly end closes our direction and reads until the peer has closed the other. If a socket with unread bytes is
-  closed, sent bytes can be lost.
+* An orderly end (`take_leave`) closes our direction and reads until the peer has closed its direction: to close a
+  socket that has unread bytes can lose bytes that were sent.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Owner(Protocol):
 
     @property
     def turns(self) -> Turns:
-        """Return the turns in which connections handle received data."""
+        """Return the scheduler of connections that have received data."""
         ...
 
     def connection_ready(self, connection: Connection) -> None: ...
@@ -94,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         """The address group of the remote end; empty until there is a socket."""
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
+        """The event loop's time when the connection was created."""
         self.ready: asyncio.Future[None] = self._loop.create_future()
         """Set when the connection can carry streams; its exception is the reason if the connection cannot."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
@@ -163,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_over_limit(self)
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed that of the peer."""
+        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's limit."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 
@@ -182,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
     def take_leave(self) -> None:
-        """Send GO_AWAY and close our direction. The peer then closes, at the latest after `LEAVE_SECONDS`."""
+        """Send GO_AWAY and close our direction. If the peer does not close its own in `LEAVE_SECONDS`, abort."""
         transport = self._transport
         if self.closed or transport is None or self._channel is None or transport.is_closing():
             self.close()
@@ -191,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         self._mux.go_away(GoAway.NORMAL)
         transport.write(self._channel.seal(self._mux.take()))
         if self._has_frame or self._rest is not None:
-            transport.resume_reading()  # otherwise the peer's end would never be read
+            transport.resume_reading()  # otherwise the peer's end of file would never be received
         with suppress(OSError):  # the peer may have reset the connection
             transport.write_eof()
         self._loop.call_later(LEAVE_SECONDS, transport.abort)
@@ -320,7 +322,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._rest is not None:
             self._rest.cancel()
         self.end_streams()
-        self._channel = None  # frees undecrypted data; reference cycles keep the rest until garbage collection
+        self._channel = None  # frees undecrypted data; reference cycles keep the connection until garbage collection
         self._owner.connection_gone(self)
         self.gone.set_result(None)
 
@@ -361,7 +363,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(self._liveness.look_again_s, self._check_liveness)
 
     def _reserve_received(self) -> bool:
-        """Reserve memory for the data that waits in the channel. Return False if there is none left."""
+        """Reserve memory for data that waits in the channel. Without room, close the connection and return False."""
         assert self._channel is not None
         if self._channel.buffered_bytes == self._sealed_bytes:
             return True
@@ -378,8 +380,8 @@ class Connection(asyncio.BufferedProtocol):
         self.expel()
 
     def expel(self) -> None:
-        """End the connection, because the peer exceeds its memory. Report the end of the streams in a later turn of
-        the event loop, because a user of a stream may be the caller."""
+        """End the connection, because the peer exceeds its memory. Report the end of the streams in a later iteration
+        of the event loop, because the caller may be using a stream."""
         self.close(GoAway.INTERNAL_ERROR)
         self._loop.call_soon(self._owner.drop, self)
 

@@ -25,8 +25,9 @@ class ConnectionLimits:
     write_s: float = 10.0
     """Seconds after which the connection ends if the socket takes none of the waiting bytes."""
     small_frames_per_s: float = 5_000
-    """Maximum frames of Noise and yamux per second, minus one per `LARGE_FRAME` bytes; then reading pauses."""
+    """Maximum small frames per second: frames of Noise and yamux, minus one per `LARGE_FRAME` bytes of data."""
     small_frames_at_once: float = 10_000
+    """Maximum small frames in a burst. Above it, reading from the peer pauses."""
     yamux: YamuxLimits = field(default_factory=YamuxLimits)
 
 

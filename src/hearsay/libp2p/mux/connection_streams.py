@@ -1,8 +1,8 @@
 """The streams of a connection. Either side opens streams, negotiates a protocol for each, and then sends data.
 
 * The negotiation of a stream has a deadline and little memory, and a peer may have few negotiating streams.
-* Data that waits to be sent or to be read is reserved in budgets. A stream without room is reset. If the limit of the
-  peer is exceeded, the connection ends.
+* Data that waits to be sent or to be read is reserved in budgets. A stream whose budget has no room is reset. If the
+  limit of the peer is exceeded, the connection ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StreamsOwner(Protocol):
         ...
 
     def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
-        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed that of the peer."""
+        """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's limit."""
         ...
 
     def tell_over_limit(self) -> None: ...
@@ -73,7 +73,7 @@ class ConnectionStreams:
         """Callbacks that wait until their stream is writable, by stream number."""
         self.peer: PeerId = b""
         self.budget = Budget("connection", 0)
-        """The connection's budget, in which negotiating streams are reserved."""
+        """The connection's budget, in which the memory of negotiating streams is reserved."""
         self.congested = False
         """True while the socket takes no more data."""
 
@@ -168,14 +168,14 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def forget_if_over(self, number: int) -> None:
-        """Forget a stream if both sides have finished it."""
+        """Delete a stream if both sides have finished it."""
         if not self._mux.has(number):
             stream = self._streams.pop(number, None)
             if stream is not None:
                 stream.on_over()
 
     def flushed(self) -> None:
-        """Call waiting writers after data was sent."""
+        """Call the waiting callbacks of streams that are writable after data was sent."""
         for number in self._mux.take_drained():
             self.forget_if_over(number)
         if self._writers and not self.congested:

@@ -61,6 +61,7 @@ class _Stream:
     send_window: int = INITIAL_WINDOW
     receive_window: int = INITIAL_WINDOW
     granted: int = INITIAL_WINDOW
+    """Bytes of the receive window when the application has read everything."""
     unread: int = 0
     unsent: deque[memoryview] = field(default_factory=deque[memoryview])
     unsent_bytes: int = 0
@@ -89,7 +90,7 @@ class Yamux:
         self._output_bytes = 0
         self._unsent_answers = 0
         self._ready: dict[int, None] = {}
-        """Streams with data and an open window, in the order of their turns."""
+        """Streams with data and an open window, in the order in which they send their next frame."""
         self._drained: list[int] = []
         self.frames = 0
         """Number of received frames."""
@@ -122,7 +123,7 @@ class Yamux:
     def send(self, stream: int, data: bytes) -> bool:
         """Send data on a stream, as its window allows. Data for a stream that is gone is dropped.
 
-        Returns False if the data has to wait and there is no room.
+        Returns False if the data has to wait and the stream's budget has no room for it.
         """
         state = self._streams.get(stream)
         if state is None:
@@ -148,7 +149,7 @@ class Yamux:
         return True
 
     def unsent(self, stream: int) -> int:
-        """Return the bytes of a stream that wait for its window or its turn."""
+        """Return the bytes of a stream that wait for its window or for the frames of other streams."""
         state = self._streams.get(stream)
         return state.unsent_bytes if state is not None else 0
 
@@ -195,7 +196,7 @@ class Yamux:
         self._frame(FrameType.GO_AWAY, 0, 0, code)
 
     def take(self) -> bytes:
-        """Return the bytes to send now."""
+        """Remove and return the bytes to send now."""
         self._fill()
         output = self._output
         if not output:
@@ -337,7 +338,7 @@ class Yamux:
         self._ready.pop(stream, None)
 
     def _fill(self) -> None:
-        """Make frames of waiting data. Streams take turns."""
+        """Create frames of waiting data, one for each stream in turn."""
         while self._ready and self._output_bytes < _OUTPUT_BYTES:
             stream = next(iter(self._ready))
             del self._ready[stream]

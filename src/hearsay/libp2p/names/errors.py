@@ -44,4 +44,4 @@ class YamuxError(ProtocolError):
 
 
 class FrameError(ProtocolError):
-    """A length-prefixed frame is malformed, too long, or has no room."""
+    """A length-prefixed frame is malformed, too long, or does not fit into its memory budget."""

@@ -3,9 +3,9 @@
 A key is sent as a protobuf `{type = 1, data = 2}`. Our own identities are Ed25519; peers may have Ed25519,
 secp256k1 (compressed point, ECDSA over SHA-256), ECDSA (DER) or RSA (DER, PKCS#1 v1.5 over SHA-256).
 
-Only the encoding that go and rust write is accepted. go and rust also read other encodings (not the same ones), but
-encode the key again before they compute a peer id. Here a peer id is computed from the received bytes, so a second
-encoding of a key would give a second peer id. The rules for encodings, and the bounds that keep verification cheap:
+Only the encoding that go-libp2p and rust-libp2p write is accepted. Both read further encodings (not the same ones)
+and encode the key again before they compute a peer id. Here a peer id is computed from the received bytes, so a
+second encoding of a key would give a second peer id. Rules for encodings, and bounds that keep verification cheap:
 
 * The protobuf has both fields in order and no others. The DER is canonical: a named curve with an uncompressed point,
   rsaEncryption with NULL. A secp256k1 point is compressed.
@@ -112,7 +112,7 @@ class PublicKey:
 
     @staticmethod
     def decode(encoded: bytes) -> PublicKey:
-        """Decode the protobuf of a peer. Raises `EncodingError`."""
+        """Decode the protobuf of a peer's key. Raises `EncodingError`."""
         return _decode(bytes(encoded))
 
     def is_disputed(self, signature: bytes) -> bool:
@@ -154,7 +154,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """The Ed25519 key of an own identity."""
+    """The private key of an identity of ours, always Ed25519."""
 
     _key: Ed25519PrivateKey = field(repr=False)
 
@@ -171,7 +171,10 @@ class PrivateKey:
 
     @classmethod
     def decode(cls, encoded: bytes) -> PrivateKey:
-        """Decode libp2p's protobuf: the private key, then the public key; in the old form the public key twice."""
+        """Decode libp2p's protobuf, whose data is the private and the public key; in the old form, the latter twice.
+
+        Raises `EncodingError`.
+        """
         key_type, data = _fields(encoded)
         if key_type != KeyType.ED25519:
             raise EncodingError("only Ed25519 private keys are supported")
@@ -228,7 +231,7 @@ def _decode(encoded: bytes) -> PublicKey:
 
 
 def _decoded(encoded: bytes) -> PublicKey | str:
-    """Return the key, or the reason why it is invalid. Caches keep reasons, too: repeated invalid keys are cheap."""
+    """Return the key, or the reason why it is invalid. Caches store reasons, too: repeated invalid keys are cheap."""
     try:
         return _public_key(encoded)
     except EncodingError as error:

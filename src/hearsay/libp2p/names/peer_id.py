@@ -1,4 +1,4 @@
-"""Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys"), and their texts.
+"""Peer ids: a multihash of the encoded public key (libp2p specs, "Peer Ids and Keys"), and their text forms.
 
 An encoded key of at most 42 bytes (Ed25519, secp256k1) is contained in the id (identity hash); a longer key (RSA,
 ECDSA) is hashed with SHA-256. The text of an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in

@@ -1,4 +1,4 @@
-"""Unsigned varints, and fields of protobuf messages as (number, value)."""
+"""Encoding and decoding of unsigned varints and of protobuf fields. Malformed bytes raise `EncodingError`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def varint_field(number: int, value: int) -> bytes:
 def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the fields of the message at `offset` … `end` as (number, wire type, start, stop).
 
-    For DELIMITED, start and stop bound the value; for VARINT, start is the value itself. Other values are skipped.
+    For DELIMITED, start and stop bound the value. For VARINT, start is the value itself. For other types, start and
+    stop are the end of the field: their values are skipped.
     """
     while offset < end:
         key = data[offset]
@@ -87,7 +88,7 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
 
 
 def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> int:
-    """Return the end of the field whose value starts at `offset`."""
+    """Return the offset after the value that starts at `offset`."""
     if wire_type == VARINT:
         return decode(data, offset, end)[1]
     if wire_type == DELIMITED:

@@ -3,18 +3,19 @@
 Rules:
 
 * Every message, also of the handshake, is preceded by its length in two bytes, big endian.
-* Messages two and three carry a payload `{identity_key = 1, identity_sig = 2, extensions = 4}`: the peer's public
+* Messages two and three carry a payload `{identity_key = 1, identity_sig = 2, extensions = 4}`: the sender's public
   key, and its signature over `noise-libp2p-static-key:` and the Noise static key. Extensions are skipped.
 * A dialer that expects an identity refuses all others. Our own identity is refused, too (reflection).
 
-`Handshake` takes and returns bytes until `channel` is set; then the `Channel` encrypts and decrypts.
+`Handshake` receives and returns bytes until `channel` is set; then the `Channel` encrypts and decrypts. The three
+messages of the handshake are:
 
     -> e
     <- e, ee, s, es
     -> s, se
 
-`XX` writes and reads the three messages with any payload; `Handshake` has libp2p's payloads. Points of low order,
-which would lead to a shared secret of zeros, are refused (section 12.1).
+`XX` writes and reads these messages with any payload; `Handshake` has libp2p's payloads. Points of low order, which
+would lead to a shared secret of zeros, are refused (section 12.1 of the Noise specification).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MAX_NONCE = (1 << 64) - 1
 
 
 class Cipher:
-    """The cipher of one direction: a key and a counter (section 5.1)."""
+    """The cipher of one direction: a key and a counter (section 5.1 of the Noise specification)."""
 
     __slots__ = ("_aead", "_count")
 

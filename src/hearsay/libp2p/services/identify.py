@@ -102,11 +102,17 @@ class IdentifyLimits:
     asked: Rate = Rate(16, 0.5)
     """Rate at which identify requests of a peer are answered."""
     pushed: Rate = Rate(8, 0.2)
+    """Rate at which pushes of a peer are read."""
     known_bytes: int = 16 * MIB
     """Maximum bytes of the identities of all connected peers."""
 
 
 class Identification:
+    """The identify protocols on a host: it asks each new peer for its identity, answers requests and reads pushes.
+
+    `known` has the identities of connected peers. `on_identified` is called with each new one.
+    """
+
     def __init__(self, host: NodeHost, agent: str, limits: IdentifyLimits | None = None) -> None:
         limits = limits or IdentifyLimits()
         self._host = host
@@ -173,7 +179,7 @@ class Identification:
         await self._read(await self._host.open_stream(peer, [PROTOCOL]))
 
     async def _read(self, stream: Stream) -> None:
-        """Read the messages of an identify stream, and keep the identity."""
+        """Read the messages of an identify stream, and store the identity in `known`."""
         reader = FrameReader(MAX_IDENTIFY_BYTES, stream.budget)
         messages: list[bytes] = []
         try:
@@ -209,7 +215,7 @@ class Identification:
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.start(_ignore_peer_errors(work))
-        task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step does not close it
+        task.add_done_callback(lambda _: work.close())  # a task cancelled before its first step leaves it open
 
 
 def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:

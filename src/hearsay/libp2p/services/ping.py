@@ -17,7 +17,7 @@ PAYLOAD_BYTES = 32
 MAX_STREAMS = 2
 """Maximum inbound ping streams of a peer."""
 MAX_UNSENT_BYTES = 4096
-"""Maximum bytes of unsent answers; beyond it, the stream is reset."""
+"""Maximum bytes of unsent answers. Above it, the stream is reset."""
 
 
 class PingService:

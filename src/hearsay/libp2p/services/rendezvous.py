@@ -6,7 +6,7 @@ Rules:
   discover = 5, discoverResponse = 6}`; every REGISTER and DISCOVER is answered.
 * A registration is a signed peer record of the requesting peer, for `ttl` seconds (default: two hours).
   Points of the older protocol, such as that of py-libp2p, expect `{id = 1, addrs = 2}` instead.
-* A DISCOVER is answered with registrations and a cookie. A DISCOVER with this cookie gets the following ones.
+* A DISCOVER is answered with registrations and a cookie. A DISCOVER with this cookie gets the next registrations.
 
 `hearsay.libp2p.services.rendezvous_streams` has the registry of a point.
 
@@ -103,7 +103,7 @@ def _read_payload(payload: bytes) -> PeerRecord:
 
 
 def read_addresses(data: bytes, start: int, stop: int, number: int) -> list[Multiaddr]:
-    """Return the multiaddrs in field `number` of the message at `start` … `stop`. Skip malformed ones."""
+    """Return the multiaddrs in field `number` of the message at `start` … `stop`. Skip malformed multiaddrs."""
     addresses: list[Multiaddr] = []
     for field, wire_type, begin, end in walk(data, start, stop):
         if field == number and wire_type == DELIMITED and len(addresses) < MAX_ADDRESSES:
@@ -217,7 +217,7 @@ def unsigned_record(peer: PeerId, addresses: Iterable[Multiaddr]) -> bytes:
 
 
 def open_unsigned(record: bytes) -> tuple[PeerId, tuple[Multiaddr, ...]]:
-    """Return the peer and addresses of a registration in the older form. Only a dial proves them."""
+    """Return the peer and addresses of a registration in the older form, which are unproven until a dial succeeds."""
     peer = b""
     for number, wire_type, start, stop in walk(record, 0, len(record)):
         if number == 1 and wire_type == DELIMITED:

@@ -37,7 +37,7 @@ ENTRY_BYTES = 512
 EXPIRY_S = 60.0
 """Minimum seconds between two searches for expired registrations."""
 _COOKIE = Struct(">QQLL")
-"""A cookie: two numbers that bound registrations, the number already sent, and a random number for the order."""
+"""A cookie: `after` and `upto` of `_in_order`, the number of registrations already sent, and `order`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Registry:
         self._peers: dict[PeerId, _Peer] = {}
         self._addresses: dict[str, _Address] = {}
         self._count = 0
-        """The number of the last registration. Registrations of a namespace are in ascending order."""
+        """The number of the last registration. The registrations of a namespace are in the order of their numbers."""
         self._looked_s = now_s()
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class Registry:
         return Status.OK
 
     def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
-        """Return True if the record is the peer's own. Keep the newest. A known record needs no check."""
+        """Return True if the peer signed the record. Store it if it is the newest; a stored record needs no check."""
         if record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
@@ -160,7 +160,11 @@ class Registry:
         return opened.peer == peer
 
     def _make_room(self, made: _Registration, peer: _Peer, place: _Address) -> bool:
-        """Reserve memory for a registration. Without room, remove some of the address or peer with the most."""
+        """Reserve memory for a registration. Returns False if the peer's own limit leaves no room.
+
+        In a full namespace, remove a registration of the address that has most there. If memory of the address or of
+        the registry is full, remove registrations of the peer that has most at the address that uses most.
+        """
         names = self._names.get(made.namespace, {})
         if len(names) >= self._limits.per_namespace:
             counts = Counter(kept.address for kept in names.values())
@@ -207,7 +211,10 @@ class Registry:
         )
 
     def _in_order(self, namespace: str, after: int, upto: int, order: int) -> list[_Registration]:
-        """Return the registrations with numbers in (`after`, `upto`]. Addresses take turns, in a random order."""
+        """Return the registrations of a namespace with numbers in (`after`, `upto`], without expired ones.
+
+        They are one of each address in turn, the newest first. `order` decides the order of the addresses.
+        """
         now_s = self._now_s()
         of_address: dict[str, list[_Registration]] = {}
         for kept in reversed(self._names.get(namespace, {}).values()):
@@ -274,7 +281,7 @@ class RendezvousPoint:
         host.handle(PROTOCOL, self._opened)
 
     def wait_s(self, peer: PeerId, address: str) -> float:
-        """Count a request of a peer and return 0. If it is too early, return the seconds to wait."""
+        """Count a request of a peer and return 0. If it exceeds a rate, return the seconds to wait."""
         return self._of_peer.wait_s(peer) or self._of_address.wait_s(address)
 
     def ended(self, peer: PeerId) -> None:
@@ -291,7 +298,10 @@ class RendezvousPoint:
 
 
 async def ask(host: NodeHost, point: PeerId, question: RendezvousMessage) -> RendezvousMessage:
-    """Return a connected point's answer. Raises `StreamClosed`, `TimeoutError` or `ProtocolError` without one."""
+    """Send a request to a connected point and return its answer.
+
+    Raises `StreamClosed`, `TimeoutError` or `ProtocolError` if there is no valid answer.
+    """
     async with asyncio.timeout(ANSWER_SECONDS):
         stream = await host.open_stream(point, [PROTOCOL])
         try:
@@ -340,7 +350,7 @@ class _Requests:
         self._point.ended(self._stream.peer)
 
     def _answer(self) -> None:
-        """Answer as many requests as possible now, and the others later."""
+        """Answer as many requests as possible now, and schedule the answers to the other requests."""
         stream = self._stream
         while self._waiting:
             if not stream.writable:
