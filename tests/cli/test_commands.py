@@ -155,7 +155,7 @@ def test_a_simulation_that_cannot_be_says_what_would_do(arguments, error):
 def test_unused_threads_are_reported_and_a_fanout_of_no_messages_is_not():
     done = hearsay("simulate", "--nodes", 5, "--connect", 2, "--messages", 0, "--engine", "reference", "--threads", 3)
     assert (done.returncode, "fanout:" in done.stdout) == (0, False)
-    assert "--threads 3: the reference engine has one; more are the array engine's\n" in done.stderr
+    assert "--threads 3: the reference engine uses one thread; only the array engine uses more\n" in done.stderr
 
 
 @pytest.mark.parametrize(("overlay", "said"), [("hyparview", True), ("connections", False)])

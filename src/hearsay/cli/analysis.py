@@ -1,4 +1,7 @@
-"""The analysis that several commands share: it loads readable runs, writes result tables and prints the answers."""
+"""The analysis that several commands share: it loads readable runs, writes result tables and prints the answers.
+
+The answers are the main metrics of each topic of a run, one JSON object for each.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _MAX_NAME_LENGTH = 40
 
 
 def answers_text(lines: list[dict[str, Any]]) -> str:
-    """Return the answers as a table, without names that are the same in all lines, or routers that repeat the run."""
+    """Return the answers as a table. Leave out the topics if all are the same, and routers that repeat the runs."""
     known = (metric.name for metric in shown_in("terminal") for line in lines if value_at(line, metric) is not None)
     metrics = without_unknown(shown_in("terminal"), known)
     names = [name for name in _NAMES if name == "run" or not _is_redundant(name, lines)]
@@ -85,7 +88,7 @@ def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dic
 
 @contextmanager
 def store_session(where: Where, places: Sequence[Path | str | None]) -> Generator[SparkWork | None]:
-    """Open a session if one of these places is in a store, which only Spark reaches; otherwise yield None."""
+    """Yield a Spark session if one of these places is the URI of a store, which only Spark reaches; else None."""
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.spark.settings import SMALL_ROWS
 
@@ -101,7 +104,7 @@ def store_session(where: Where, places: Sequence[Path | str | None]) -> Generato
 
 @contextmanager
 def failures_in_one_line() -> Generator[None]:
-    """Turn failures of an analysis into one line."""
+    """Turn exceptions of an analysis into `CommandFailed` with one line."""
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError
 
@@ -136,7 +139,10 @@ def copied_runs(where: Where, places: Sequence[Path | str]) -> Generator[Sequenc
 def analyzed_on_spark(
     where: Where, runs: Sequence[RunFacts], outputs: Mapping[str, Folder], opened: SparkWork | None = None
 ) -> list[dict[str, Any]]:
-    """Analyse runs into claimed output folders and return the answers; a failure is one line."""
+    """Analyse runs, write tables into the outputs (claimed, by run name), and return the answers.
+
+    `opened` is a session to use. A failure is raised as `CommandFailed` with one line.
+    """
     from hearsay.cli.spark_steps import spark_steps
     from hearsay.pipeline.analyze import analyze, headlines
     from hearsay.pipeline.output.outputs import carry

@@ -109,7 +109,7 @@ def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
 
 
 def _name_bad(bad: list[str]) -> None:
-    """Name the unreadable runs before Spark starts, which takes a while."""
+    """Print the problems of unreadable runs now, because the start of Spark takes a while."""
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
 
@@ -150,7 +150,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
             is_claimed = False
 
             def own_output() -> None:
-                """Claim the output. A run's own folder is its writer's until the trace exists; then it is claimed."""
+                """Claim the output, a run folder only when it has a trace: before that, it belongs to its writer."""
                 nonlocal is_claimed
                 if not is_claimed and (has_begun(source.path) or not is_same(source.path, output.path)):
                     opened.enter_context(output.claim(source.path))
@@ -186,5 +186,5 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
 
 
 def _rows_so_far(path: Path) -> int:
-    """Return the estimated number of rows. A row takes about seven bytes."""
+    """Return an estimate of the number of trace rows in a run folder. A row takes about seven bytes."""
     return sum(file.stat().st_size for file in path.glob("trace/class=*/part-*.parquet")) // 7

@@ -15,7 +15,7 @@ from hearsay.trace.folder.exact_paths import place_of
 
 
 class GivenPath(click.Path):
-    """A path that is not empty. An empty one would mean the current folder; usually a shell variable is not set."""
+    """A path that is not empty: an empty one usually comes from an unset variable, and means the current folder."""
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):
@@ -26,7 +26,7 @@ class GivenPath(click.Path):
         return super().convert(place, param, ctx)
 
     def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse the URI of a store."""
+        """Raise `WrongInput` for the URI of a store; subclasses may return the URI instead."""
         raise WrongInput(f"{uri}: only analyze, report and trace import reach a store; give a folder and copy it")
 
 
@@ -38,7 +38,7 @@ class GivenPlace(GivenPath):
 
 
 def require_distinct(places: Sequence[Path | str]) -> None:
-    """Refuse a place that is given twice, even by different paths."""
+    """Raise `WrongInput` if two of these paths and URIs mean the same place."""
     first: dict[Path | str, Path | str] = {}
     problems: list[str] = []
     for path in places:

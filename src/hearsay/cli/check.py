@@ -1,4 +1,4 @@
-"""`hearsay check`: compare figures with a budget file. For CI: exit 1 names each exceeded limit and the excess."""
+"""`hearsay check`: compare metrics with a budget file. For CI: print each excess, and exit 1 if there is one."""
 
 from __future__ import annotations
 

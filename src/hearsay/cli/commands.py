@@ -1,6 +1,6 @@
-"""The commands by name; one is loaded on use.
+"""The commands by name. A command is imported when it is used.
 
-No mistake of a user ends in a traceback: `ending.py` says how commands end.
+A mistake of a user never ends in a traceback: `ending.py` prints one line for each failure.
 """
 
 from __future__ import annotations

@@ -24,6 +24,6 @@ def command(shell: str) -> None:
 
     completion = get_completion_class(shell)
     assert completion is not None
-    # The text alone: `source()` would start a shell to ask for its version.
+    # Fill in the template: `source()` would start a shell to ask for its version.
     complete = completion(hearsay, {}, "hearsay", "_HEARSAY_COMPLETE")
     click.echo(complete.source_template % complete.source_vars())

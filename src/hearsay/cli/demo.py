@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 WARMUP_S = 30
-"""Episub needs this time to connect its nodes; the others get the same, so that runs differ in the router only."""
+"""Episub needs this time to connect its nodes. All routers get it, so that runs differ in the router only."""
 STATE_INTERVAL_S = 1
 """The demo's run is so small that it can record states more often than the default."""
 

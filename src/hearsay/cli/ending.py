@@ -41,7 +41,7 @@ DEBUG = "HEARSAY_DEBUG"
 
 
 class _Stderr(io.TextIOWrapper):
-    """Ignore write errors, so that a command goes on when stderr is closed."""
+    """A stream that ignores write errors, so that a command continues when stderr is closed."""
 
     def write(self, text: str, /) -> int:
         with suppress(OSError):
@@ -104,7 +104,7 @@ def _show_traceback(error: BaseException) -> None:
 
 
 def close_output(code: int) -> int:
-    """Flush standard output, and return the exit code: 1 in place of 0 if that fails."""
+    """Flush standard output, and return the exit code: `code`, or an error code if that fails."""
     try:
         sys.stdout.flush()
         return code
@@ -144,7 +144,7 @@ def _output_is_at_fault() -> bool:
 
 
 def _discard_output() -> None:
-    """Send the rest to the null device, so that the interpreter does not flush again at exit."""
+    """Redirect standard output to the null device, so that the interpreter's flush at exit cannot fail."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -152,6 +152,7 @@ def _discard_output() -> None:
 
 
 def _said(code: int, *lines: str) -> int:
+    """Print lines on stderr, and return the exit code `code`."""
     for line in lines:
         print(f"hearsay: {line}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""`hearsay node`: run a real node on the terminal; here are its options and its end."""
+"""`hearsay node`: run a real node on the terminal. This file has its options, their checks and the exit codes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _run(options: dict[str, Any]) -> None:
 
 
 def _check_addresses(options: dict[str, Any]) -> None:
-    """Check that the chosen host can use every address."""
+    """Raise `WrongInput` if the chosen host cannot use one of the addresses."""
     from hearsay.libp2p.host.host import Host
     from hearsay.libp2p.names.errors import EncodingError
     from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -176,7 +176,7 @@ def _config(options: dict[str, Any]) -> NodeConfig:
 
 
 def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> None:
-    """Check that the router's `allowed_topics` contain every topic."""
+    """Raise `WrongInput` if the router's `allowed_topics` do not contain one of the topics."""
     from hearsay.core.shell.subscriptions import subscription_filter
 
     chosen = subscription_filter(parameters)
@@ -186,7 +186,7 @@ def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> Non
 
 
 def _plain(value: str) -> object:
-    """Return the value that a text stands for: a bool, a whole number, a list as in TOML, or the text itself."""
+    """Return the value of a setting's text: a bool, a whole number, a list as in TOML, or the text itself."""
     if value.startswith("["):
         try:
             return tomllib.loads(f"list = {value}")["list"]

@@ -1,7 +1,8 @@
-"""Output of a node other than its messages, on stderr: lines for people, or one JSON object a line with `--log-json`.
+"""Output of a node on stderr, without messages: lines for people, or with `--log-json` one JSON object per line.
 
-Records are those of Python's `logging`. News about the node are records of `hearsay.news`, which carry their event;
-all others are what the node's parts log (`hearsay.…`, from `--log-level` on) and warnings of other libraries.
+All output is records of Python's `logging`. News about the node (its addresses, peers and errors) are records of the
+logger `hearsay.news` and carry an event, a mapping for JSON. All other records come from modules of this package
+(`hearsay.…`, from `--log-level` on) or are warnings of other libraries.
 
 Records contain names and reasons that peers chose. A line for people shows unprintable characters as escapes, and a
 continuation line begins with a bar, so that no text can forge a line. In JSON all line breaks are escapes.
@@ -46,7 +47,7 @@ def formatter(*, as_json: bool) -> logging.Formatter:
 
 @contextmanager
 def ending_as_json() -> Generator[None]:
-    """Write the end of the command as a record with its exit code."""
+    """Log an exception that ends the command as records with its exit code, and exit with this code."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -60,12 +61,12 @@ def ending_as_json() -> Generator[None]:
 
 
 def tell(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
-    """Log news about the node, which appear at every `--log-level`."""
+    """Log news about the node, which appear at every `--log-level`; `text` is the line for people."""
     NEWS.log(level, "%s", text, extra={_FIELDS: event})
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """A log handler that writes to the stream that is stderr at that moment."""
+    """A log handler that writes to the current `sys.stderr`, which may be redirected at any time."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr

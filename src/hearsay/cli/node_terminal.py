@@ -1,7 +1,7 @@
-"""A node on the terminal: it prints messages as lines, publishes lines of input, and ends in good order at a signal.
+"""A node on the terminal: it prints messages as lines, publishes lines of input, and closes cleanly at a signal.
 
-Data of peers is escaped, one message a line, so that it can neither forge lines nor control the terminal. With
---json there is an object a line instead, which holds every message in full.
+Data of peers is escaped, one message per line, so that it can neither forge lines nor control the terminal. With
+--json each line is a JSON object, which contains the whole message.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ if TYPE_CHECKING:
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
+"""Seconds between two checks of the number of peers and of the mesh."""
 
 
 async def run_node(
     config: NodeConfig, identity: PrivateKey | None, options: Mapping[str, Any]
 ) -> tuple[int | None, list[str]]:
-    """Run until a signal, or until a node that only publishes has no more input. Returns the signal and problems."""
+    """Run a node until a signal, or, if it only publishes, until the end of its input.
+
+    Returns the signal (None without one) and a line for each problem.
+    """
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
         signalled = stack.enter_context(first_signal_of_loop())
@@ -84,12 +88,12 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
 
 
 class _Terminal:
-    """The node's input and output."""
+    """The output of the node, and the tasks that print and publish."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.subscribe: tuple[str, ...] = tuple(dict.fromkeys(options["subscribe"]))
         self.stays = bool(self.subscribe) or bool(options["rendezvous_point"])
-        """True if the node goes on when its input has ended."""
+        """True if the node continues to run when its input has ended."""
         self._json: bool = options["as_json"]
 
     async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:

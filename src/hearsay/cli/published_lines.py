@@ -31,7 +31,7 @@ class LongLine:
 
 
 class InputLines:
-    """Lines of the input as (number, line without its end); `LongLine` in place of one that is too long."""
+    """Lines of a file descriptor as (number, line without its end); `LongLine` for one of more than `limit` bytes."""
 
     def __init__(self, limit: int, descriptor: int) -> None:
         self._limit = limit
@@ -42,7 +42,7 @@ class InputLines:
         Thread(target=self._read_pieces, daemon=True, name="standard input").start()
 
     async def lines(self) -> AsyncIterator[tuple[int, bytes] | LongLine]:
-        """Yield the lines. Raises `OSError` when the input cannot be read."""
+        """Yield the lines until the end of the input. Raises `OSError` when the input cannot be read."""
         number, begun, skipped = 1, bytearray(), 0
         while piece := await self._piece():
             *whole, rest = piece.split(b"\n")
@@ -77,7 +77,7 @@ class InputLines:
                 self._wanted.acquire()
                 piece: bytes | OSError
                 try:
-                    select([self._descriptor], [], [])  # a read stops a job in the background, select does not
+                    select([self._descriptor], [], [])  # a read suspends a background job, select does not
                     piece = os.read(self._descriptor, _PIECE_BYTES)
                 except BlockingIOError:  # another program set the terminal or pipe to non-blocking
                     os.set_blocking(self._descriptor, True)
@@ -99,7 +99,7 @@ ROOM_S = 5.0
 FLUSH_S = 10.0
 """Maximum seconds in which the last messages are sent."""
 COUNT_S = 1.0
-"""Maximum seconds in which the remaining lines, which are not sent, are counted."""
+"""Maximum seconds for counting the remaining lines, which are not sent."""
 LONGEST_TOPIC = 60
 """Maximum characters of a topic's name in messages for people."""
 
@@ -113,7 +113,11 @@ class PublishedLines:
         wait_s: float | None,
         say: Callable[[dict[str, Any], str], None],
     ) -> None:
-        """Create the publisher. It goes on after the input if it `stays`; `say` takes an event and its text."""
+        """Create the publisher of lines in `topic`.
+
+        `stays` is True if the node continues after the end of the input. A line waits for a peer for `wait_s`
+        seconds; None means `WAIT_S`, or no limit if the node stays. `say` prints an event with its text for people.
+        """
         self._node = node
         self._topic = topic
         self._stays = stays
@@ -147,7 +151,7 @@ class PublishedLines:
                 self._late = True
 
     def problems(self) -> list[str]:
-        """Return the lines to print at the end, while the node still runs."""
+        """Return a line for each problem of publishing. To be called once, before the node is closed."""
         found: list[str] = []
         if self._waits:
             self._unsent += 1
@@ -162,7 +166,7 @@ class PublishedLines:
         return found
 
     def unconfirmed(self) -> list[str]:
-        """Return the lines to print after the node is closed."""
+        """Return a line if no peer has confirmed the last messages. To be called after the node is closed."""
         if self._stays or not self._published or self._node.confirmed is None or self._node.confirmed:
             return []
         return ["the last messages may not have arrived: no peer has confirmed the end of its connection"]
@@ -189,16 +193,16 @@ class PublishedLines:
         self._say({"event": "published", "id": done.message_id.hex(), "sent": done.sent, "waiting": done.waiting}, "")
         self._published += bool(done.sent)
         if done.dropped:
-            self._say_error(number, f"no room for it at {counted(done.dropped, 'peer')}, too slow to take it")
+            self._say_error(number, f"not sent to {counted(done.dropped, 'slow peer')}: no room in the queue")
         elif not done.sent and self._node.statistics.duplicates > repeated:
-            self._say_error(number, "not sent again: the same was published before, and its id is its content's")
+            self._say_error(number, "not sent: this content was published before, and the id is a hash of it")
         if not done.sent and self._node.statistics.duplicates == repeated:
             self._unsent += 1
             self._why_unsent = self.no_recipient_reason()
         return True
 
     async def _recipient(self, topic: str) -> bool:
-        """Wait for a peer that would receive a message of the topic. Returns False if none comes in time."""
+        """Wait for a peer that would receive a message of the topic. Returns False if none appears in time."""
         if self._node.reaches_somebody(topic):
             return True
         self._waits = True
@@ -215,7 +219,7 @@ class PublishedLines:
                 async for line in lines:
                     self._unsent += isinstance(line, LongLine) or bool(line[1])
                 return
-        self._why_unsent += "; more was to come"
+        self._why_unsent += "; further lines of the input were not counted"
 
     def _refuse(self, number: int, why: str) -> None:
         self._refused += 1

@@ -62,7 +62,10 @@ def _write(runs: Sequence[Path], out: Path | None, figures: Path | None, explain
 
 
 def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
-    """Raise for studies and tunings, which write their own reports; only the figures of a study are drawn here."""
+    """Raise `WrongInput` for folders of studies and tunings, which have their own reports.
+
+    A study is accepted if only its figures are wanted (`drawn`).
+    """
     if (folder / TUNING).is_file():
         maker, more = "tune", ""
     elif (folder / STUDY).is_file() and not drawn:
@@ -99,7 +102,7 @@ def _figures(folders: Sequence[Path], where: Path) -> int:
 
 
 def _swept(folder: Path) -> Swept:
-    """Return the study that a folder contains."""
+    """Return the results of the study in a folder. Raises `CommandFailed` if it has no runs."""
     from hearsay.studies.folder import StudyFolder
     from hearsay.studies.points import points_of
     from hearsay.studies.runner import Sweep
@@ -111,5 +114,5 @@ def _swept(folder: Path) -> Swept:
     if not swept.results:
         raise CommandFailed(f"{folder}: has no runs of its study.toml; run `hearsay sweep {folder / STUDY}` first")
     if len(swept.results) < sweep.runs:
-        click.echo(f"hearsay: {len(swept.results)} of {sweep.runs} runs are there, and are drawn", err=True)
+        click.echo(f"hearsay: {len(swept.results)} of {sweep.runs} runs exist; the figures show only these", err=True)
     return swept

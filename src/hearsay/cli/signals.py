@@ -4,8 +4,8 @@ Rules:
 
 * Until the commands are imported, a signal ends the process at once, with a line: nothing is open yet.
 * Then a signal is raised in the running command, as `Signalled`, so that everything is closed on the way out.
-* The same signal within a second of the first is ignored: `timeout` signals its child, and then the child's
-  group. The second one would interrupt an orderly end.
+* The same signal within a second of the first is ignored: `timeout` signals its child, and then the child's process
+  group. The second signal would interrupt the cleanup.
 * Signals that are ignored at the start stay ignored: `nohup`, and background jobs of a script.
 * Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
@@ -31,6 +31,7 @@ WORDS = {
 }
 
 SAME_WISH_S = 1.0
+"""Seconds after a signal in which the same signal is ignored as a repetition."""
 
 
 class Signalled(KeyboardInterrupt):
@@ -49,7 +50,7 @@ class Signalled(KeyboardInterrupt):
 
 
 class Unwound(Exception):
-    """The same as `Signalled`, but no `KeyboardInterrupt`, for which libraries print a traceback."""
+    """A `Signalled` in an ordinary exception, because libraries print a traceback for a `KeyboardInterrupt`."""
 
     def __init__(self, signalled: Signalled) -> None:
         super().__init__(str(signalled))
@@ -57,7 +58,7 @@ class Unwound(Exception):
 
 
 def exit_on_signals() -> None:
-    """End the process at the next signal, without an exception: imports would lose or print it."""
+    """End the process at the next signal, without an exception, which a running import could lose or print."""
     for number in _heeded():
         signal.signal(number, exit_at_once)
 
@@ -69,7 +70,7 @@ def raise_on_signals() -> None:
 
 
 def raise_further_signals(first: int) -> None:
-    """Raise each signal from now on, but ignore `first` for as long as it counts as a repetition."""
+    """Raise each signal from now on, but ignore the signal `first` for `SAME_WISH_S` seconds."""
     until = monotonic() + SAME_WISH_S
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -88,7 +89,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def first_signal(tell: Callable[[int], object]) -> Generator[None]:
-    """Report the first signal by `tell`, to a command that ends by itself; raise the second."""
+    """Call `tell` with the first signal, upon which the command ends by itself. Raise the second signal."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         raise_further_signals(number)
@@ -109,8 +110,8 @@ def first_signal(tell: Callable[[int], object]) -> Generator[None]:
 def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
     """Yield a future of the event loop that gets the first signal; a second one is raised.
 
-    The handlers are not the loop's own: while the loop removes one of those, the signal has its default effect for a
-    moment, which ends a process that is signalled twice.
+    It does not use `loop.add_signal_handler`: when the loop removes such a handler, the signal has its default effect
+    for a moment, which ends a process that is signalled twice.
     """
     import asyncio
 
@@ -126,6 +127,7 @@ def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
 
 
 def _heeded() -> list[signal.Signals]:
+    """Return the signals that end a command, without those that are ignored at present."""
     return [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
 
 

@@ -152,7 +152,7 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
 def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
-    """Run the scenario. Returns the summary, and the signal that ended it early, if any."""
+    """Run the scenario. Returns the result, and a list with the signal that ended the run early, if any."""
     from hearsay.cli.spark_steps import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded, array_entry, checked_entry, estimate
     from hearsay.sim.simulate import Simulation
@@ -192,7 +192,7 @@ def _run(
 
 
 def say_if_it_compiles(entry: str) -> str | None:
-    """Report that a function of the array engine must be compiled first. Returns the message, or None."""
+    """Print a message if the function `entry` of the array engine must be compiled first. Returns it, or None."""
     from hearsay.sim.array.machine.compiling import KEPT
 
     if KEPT.holds(entry):
@@ -210,7 +210,7 @@ def say_if_it_compiles(entry: str) -> str | None:
 
 @contextmanager
 def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
-    """End the run in good order at the first signal, which is added to the yielded list; a second ends it at once."""
+    """Stop the run cleanly at the first signal, which is appended to the yielded list. Raise the second signal."""
     stopped_by: list[int] = []
 
     def stop(number: int) -> None:
@@ -226,9 +226,9 @@ def _why_one_thread(scenario: Scenario, engine: EngineName) -> str | None:
     from hearsay.sim.plan.engines import chooses_neighbours
 
     if engine == "reference":
-        return "the reference engine has one; more are the array engine's"
+        return "the reference engine uses one thread; only the array engine uses more"
     if chooses_neighbours(scenario):
-        return "routers that choose their neighbours run on one"
+        return "routers that choose their neighbours run on one thread"
     return None
 
 

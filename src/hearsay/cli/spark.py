@@ -34,7 +34,7 @@ def doctor(where: Where, no_start: bool) -> None:
     def show(found: Finding) -> None:
         click.echo(f"{'ok  ' if found.good else 'BAD '} {found.what}: {found.text}")
         if not found.good and found.mend:
-            click.echo(f"     mend: {found.mend}")
+            click.echo(f"     fix: {found.mend}")
 
     bad = 0
     for found in findings():
@@ -77,7 +77,7 @@ def prepare(again: bool) -> None:
         option = f'spark.driver.extraJavaOptions="-XX:AOTCacheOutput={made}"'
         done = subprocess.run(
             [sys.executable, "-m", "hearsay", "analyze", run, "--conf", option], capture_output=True, text=True
-        )  # the JVM has this output, too, so `run` waits until it has written the file
+        )  # the JVM inherits the pipes, so `run` waits until the JVM has written the file
         if done.returncode or not made.exists():
             raise CommandFailed(f"not prepared, and Spark starts as before: {done.stderr.strip()[-200:]}")
         keep(made, file)

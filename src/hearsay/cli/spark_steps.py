@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say where Spark runs; the command gets them as `where`."""
+    """Add the options that choose where Spark runs; the command gets them as the argument `where`."""
 
     @wraps(command)
     def with_where(
@@ -68,7 +68,7 @@ def _where(master: str | None, remote: str | None, conf: tuple[str, ...]) -> Whe
 
 
 def require_spark_at(where: Where) -> None:
-    """Fail before any work if no session can be opened."""
+    """Raise an error before any work if it is certain that no session can be opened."""
     from hearsay.pipeline.spark.place import heap
     from hearsay.pipeline.spark.session import require_spark
 
@@ -84,7 +84,7 @@ _MASTER = re.compile(r"(spark|k8s)://.+|yarn|local(\[(\d+|\*)(, *\d+)?\]|-cluste
 
 
 def start_spark_ahead(where: Where, runs: Sequence[Path]) -> None:
-    """Start Spark while these runs are still being checked, if their manifests can be read."""
+    """Start Spark in the background, while the runs are checked. Do nothing if a manifest cannot be read."""
     from hearsay.pipeline.spark.session import start_ahead
     from hearsay.trace.folder.manifest import load_manifest
     from hearsay.trace.language.errors import RunFolderError
@@ -102,13 +102,14 @@ def say(text: str) -> None:
 
 @dataclass(slots=True)
 class SparkWork:
-    """An open session and its progress."""
+    """An open Spark session, and the progress of the work in it."""
 
     session: Any
     started: float
     progress: Progress | None
     task: Any
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds from the start until each step began, by the step's text."""
 
     def step(self, text: str) -> None:
         self.seconds[text] = monotonic() - self.started
@@ -124,7 +125,7 @@ def spark_steps(
     rows: int,
     steps: int | None = None,
 ) -> Generator[SparkWork]:
-    """Open a session for `rows` trace rows, and close it at the end."""
+    """Open a session for `rows` trace rows, show the progress of its `steps`, and close it at the end."""
     from hearsay.pipeline.analyze import STEPS
     from hearsay.pipeline.spark.session import spark_session
 
@@ -201,13 +202,13 @@ def _plain(simulation: Simulation) -> Callable[[int], None]:
     return update
 
 
-# Memory is that of one task, time that of all. Skew is the longest task of the longest stage over the mean.
+# `memory` is the largest of a task, `time` the sum of all tasks, `skew` the longest task of a stage over the mean.
 _HEAD = ("step", "tasks", "rows read", "shuffled", "spilled", "memory", "time", "skew")
 
 
 @contextmanager
 def counted(where: Where) -> Generator[Where]:
-    """Have Spark log its events, and print its counters when the session has ended."""
+    """Yield `where` with Spark's event log switched on, and print the log's counters by step at the end."""
     if where.remote:
         raise WrongInput("--stats: must go without --remote; the web page of the server has its counters")
     with TemporaryDirectory(prefix="hearsay-events-") as folder:

@@ -1,4 +1,4 @@
-"""Parts that commands with many runs share: where runs are made, their progress, and how they end."""
+"""Functions that commands with many runs share: where runs are made, their progress, and messages at the end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
 
 @contextmanager
 def naming_what_is_kept(kept: Callable[[], str], folder: Path) -> Generator[None]:
-    """Add to a failure or a signal the number of runs that are kept, and their folder."""
+    """Add to the message of a failure or a signal how many runs are kept (the text of `kept`), and their folder."""
     from hearsay.pipeline.spark.place import SparkUnavailable
 
     def words() -> str:
@@ -62,7 +62,7 @@ _REPEATED = {"vary": "--vary", "bounds": "--bound", "settings": "--set", "axes":
 
 
 def command_given(name: str, file: object, options: Mapping[str, Any], single: Sequence[str]) -> str:
-    """Return the given command with the options that decide what runs; `single` are options with one value."""
+    """Return the command line with the options that decide what runs; `single` are options with one value."""
     from hearsay.studies.settings import command_of
 
     words: list[object] = [name, file]
@@ -91,7 +91,7 @@ def say(text: str) -> None:
 
 
 def tell_failures(failures: Sequence[Row]) -> None:
-    """Name the errors of runs that failed."""
+    """Print each error of failed runs, with the first run that has it and the number of others."""
     runs_by_error: dict[str, list[str]] = {}
     for row in failures:
         runs_by_error.setdefault(row["error"], []).append(row["run"])

@@ -1,4 +1,4 @@
-"""`hearsay trace`: show and compare traces, join those of several nodes, and import those of real networks."""
+"""`hearsay trace`: show and compare traces, join traces of several nodes, and import traces of real networks."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 
 @contextmanager
 def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[RunFolder]:
-    """Create a run folder. Discard it if nothing is imported, and name the files that have this problem."""
+    """Yield a new run folder. If nothing is imported, discard it, print each bad file with `problem`, and fail."""
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.write.run_folder import RunFolder
@@ -186,7 +186,7 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
 
 
 def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | None = None) -> ImportResult:
-    """Do the work with records read in this process, or on embedded Spark if they do not fit into memory."""
+    """Do the work in this process, or on embedded Spark if there are more than `MAX_RECORDS_HERE` records."""
     from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
     from hearsay.pipeline.spark.place import Where
 
@@ -198,7 +198,7 @@ def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | Non
 
 
 def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened: SparkWork | None) -> ImportResult:
-    """Do the work on Spark, sized for this number of rows."""
+    """Do the work in the session `opened`, or in a new one that is sized for `rows` trace rows."""
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.language.errors import RunFolderError
@@ -234,7 +234,10 @@ def _tell_imported(imported: ImportResult, out: Path | str) -> None:
 
 
 def _tell_clocks(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
-    """Print which clocks are off and by how much at most, and which are unknown; up to a number, list each clock."""
+    """Print how many clocks are off, by how much at most, and how many are unknown.
+
+    With at most `MAX_CLOCKS_SHOWN` clocks, print each clock in a table, too.
+    """
     clocks = result.clocks
     if isinstance(out, Path) and 1 < len(clocks) <= MAX_CLOCKS_SHOWN:
         _show_clocks(result, out, mark)
@@ -275,7 +278,7 @@ def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:
 def _known(
     run: Path, option: str, what: str, given: Sequence[int | str], find: Callable[[int | str], int]
 ) -> set[int] | None:
-    """Return the numbers of the given names, or None without any. Refuses names that the run does not contain."""
+    """Return the numbers of the given names; None without names. Raises `WrongInput` for unknown names."""
     from hearsay.trace.language.errors import RunFolderError
     from hearsay.trace.read.show import known_numbers
 

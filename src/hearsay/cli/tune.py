@@ -74,7 +74,7 @@ def command(**options: Any) -> None:
 
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
-    """Return the tuning and its file."""
+    """Return the tuning that the options ask for, and the text of its tune file."""
     from hearsay.studies.tuning.tune_file import asked_tuning
 
     changes = {key: options[key] for key in _CHANGES if options[key] is not None}
@@ -114,7 +114,7 @@ def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
     conditions = f" in {len(found)} conditions" if len(found) > 1 else ""
     seconds = [point.estimated_s for space in found for point in (space.start, *space.examples)]
     each = sum(seconds) / len(seconds)
-    start = ", and what Spark takes to start" if is_on_spark(where) else ""
+    start = ", plus the start of Spark" if is_on_spark(where) else ""
     click.echo(f"at most {runs:,} runs{conditions}, about {each * runs:.0f} s of one core{start}")
 
 

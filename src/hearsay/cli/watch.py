@@ -31,7 +31,7 @@ NO_ROOM = "the reference engine may (--engine reference)"
 
 
 class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """A speed: `2x`, `0.5x`, or `max`, which is None."""
+    """A speed as a factor of real time: `2x`, `0.5x`, or `max`, which becomes None."""
 
     name = "pace"
 
@@ -100,7 +100,7 @@ def command(**options: Any) -> None:
 
 
 def _require_new(file: Path | None) -> None:
-    """Check that a file can be written at the end: it does not exist, and its folder does."""
+    """Raise `WrongInput` if the file of --touched exists already, or its folder does not exist."""
     if file is None:
         return
     if file.exists():
@@ -124,7 +124,7 @@ def _watching(options: dict[str, Any]) -> Coroutine[Any, Any, int | None]:
 
 
 def _require_no_simulation(options: dict[str, Any], what: str) -> None:
-    """Check that no option is given that only a simulation has."""
+    """Raise `WrongInput` if an option is given that only a simulation has; `what` says what is shown instead."""
     for flag in ("preset", "router", "nodes", "messages", "seed", "out", "touched"):
         if options[flag] is not None:
             raise WrongInput(f"--{flag} needs a simulation; {what}")
@@ -159,7 +159,7 @@ async def _watch_run(folder: Path, options: dict[str, Any]) -> int | None:
 
 
 async def _show(source: JoinedNodesSource | RunFolderSource, options: dict[str, Any]) -> int | None:
-    """Serve the page of a source whose picture exists already."""
+    """Show a source until a signal, which is returned, or until the source ends."""
     from hearsay.watch.broadcast import Broadcast
     from hearsay.watch.server import WatchServer
 
@@ -206,7 +206,10 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
 async def _served_while(
     server: WatchServer, options: dict[str, Any], run: Callable[[], None], close: Callable[[], None]
 ) -> int | None:
-    """Serve while `run` works on a thread, until a signal, which is returned."""
+    """Serve the page while `run` runs on a thread, until it returns, or until a signal, which is returned.
+
+    At a signal, `close` makes `run` return.
+    """
     from hearsay.cli.watching import served
 
     with first_signal_of_loop() as signalled:
@@ -217,7 +220,7 @@ async def _served_while(
             running = asyncio.ensure_future(asyncio.to_thread(run))
             await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
             if signalled.done() and server.broadcast.awaited is not None:
-                exit_at_once(signalled.result())  # no run to end in good order yet, and a compiler ignores signals
+                exit_at_once(signalled.result())  # nothing has to be closed yet, and the compiler cannot be stopped
             close()
             await running
     return signalled.result() if signalled.done() else None
@@ -226,7 +229,7 @@ async def _served_while(
 def _simulation(
     scenario: Scenario, options: dict[str, Any], watcher: Callable[..., None]
 ) -> tuple[Simulation, str | None]:
-    """Return the simulation, and a message if it waits for something before it begins."""
+    """Return the simulation, and a message if its functions must be compiled before it begins."""
     from hearsay.sim.plan.engines import CapacityExceeded, array_entry, choose_engine, estimate
     from hearsay.sim.simulate import Simulation
     from hearsay.trace.write.run_folder import RunFolder

@@ -1,4 +1,4 @@
-"""Serve a page of `hearsay watch` while a command runs: that of `hearsay watch`, or of a node on its own loop."""
+"""Serve a page that shows a network while a command runs: for `hearsay watch`, or for a node with `--watch`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def endpoint(flag: str, given: str) -> tuple[str, int]:
 
 @asynccontextmanager
 async def served(server: WatchServer, flag: str, address: str) -> AsyncGenerator[None]:
-    """Serve at the address that the flag gives."""
+    """Serve the page at `address`, the value of the option `flag`, until the block ends."""
     host, port = endpoint(flag, address)
     try:
         await server.listen(host, port)
@@ -44,7 +44,7 @@ SAID = b"published from the page"
 
 class WatchedNode:
     def __init__(self, address: str, stop: Callable[[], None] | None) -> None:
-        """Create the page at an address. `stop` ends the node in good order; None if the page must not do that."""
+        """Create the page at an address. `stop` closes the node cleanly; None if the page must not stop the node."""
         from hearsay.watch.sources.node import NodeSource
 
         endpoint(FLAG, address)
@@ -56,7 +56,7 @@ class WatchedNode:
 
     @asynccontextmanager
     async def shown(self, node: Node) -> AsyncGenerator[None]:
-        """Show the node while it runs, with the source as its watcher."""
+        """Serve the page until the block ends. The watcher of the node must be `source.put`."""
         from hearsay.watch.broadcast import Broadcast
         from hearsay.watch.server import WatchServer
 
