@@ -31,7 +31,7 @@ from hearsay.text.tables import html_table
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences in all figures. Runs and tables are in `folder`."""
+    """The differences between B and A in all metrics. Runs and tables are in `folder`."""
 
     asked: ComparisonRequest
     figures: Sequence[FigureComparison]
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the errors of failed runs, by run. They count on neither side."""
+        """Return the errors of failed runs, by run. Failed runs count on neither side."""
         return errors_by_run(self.failed_runs)
 
     def __getitem__(self, figure: str) -> FigureComparison:
@@ -116,9 +116,9 @@ def compare(
 ) -> Comparison:
     """Compare two scenarios, each a file or a preset; without `b`, compare `a` with `a` changed by `changes`.
 
-    Runs are made on Spark, or in local processes if it is not installed. `changes` are keys of B, `both` those of
-    both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. `factorial` runs each of two or
-    three changed settings alone, too. Runs and tables are in `out` (default: `sweeps/compare-A-B`).
+    Runs are made on Spark, or in local processes if Spark is not installed. `changes` are keys of B, `both` are keys
+    of both sides. Seeds begin with `first_seed`; unpaired sides have seeds of their own. `factorial` runs each of two
+    or three changed settings alone, too. Runs and tables are in `out` (default: `sweeps/compare-A-B`).
     """
     if not 2 <= seeds <= comparison.MOST_SEEDS:
         raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])

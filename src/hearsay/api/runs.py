@@ -53,7 +53,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """True if the run is complete."""
+        """Return True if the run has ended by itself, False if it was interrupted."""
         return self._manifest.complete
 
     @property
@@ -108,7 +108,8 @@ class Run:
     ) -> Table:
         """Return the rows of the trace that meet all given conditions, in canonical order.
 
-        `derive` adds rows that follow from others: receives and duplicates.
+        Peers and topics are names or numbers. Times are microseconds; `before_us` is not included. `derive` adds the
+        rows that follow from sends: receives and duplicates.
         """
         rows = chosen_rows(
             self.folder,
@@ -138,7 +139,7 @@ class Run:
 
 
 def _code(codes: type[_Code], given: str | _Code) -> _Code:
-    """Return the event or kind with this name in files."""
+    """Return the event or kind that has this name in traces. Raises `ValueError` if there is none."""
     if not isinstance(given, str):
         return given
     known = {wire_name(code): code for code in codes}

@@ -60,8 +60,9 @@ def check_scores(
 ) -> ScoreCheck:
     """Check the score parameters of a scenario, of a file, or of a named set such as `lighthouse`.
 
-    `validators` sizes Ethereum's sets (default: a million); other sets refuse it. `only` and `ignore` name checks.
-    `ScenarioError` has a line in `problems` for each mistake.
+    `validators` is the number of validators for Ethereum's sets (default: a million); other sets do not accept it.
+    `only` and `ignore` are the names of checks to run or to skip. Raises `ScenarioError`, whose `problems` has a line
+    for each mistake.
     """
     unknown = [name for name in (*only, *ignore) if name not in IDS]
     if unknown:

@@ -24,7 +24,7 @@ def load_scenario(
 ) -> Scenario:
     """Load the scenario of a file or a preset (default: all defaults), with keys changed: `{"network.nodes": 50}`.
 
-    `ScenarioError` has a line in `problems` for each mistake.
+    Raises `ScenarioError`, whose `problems` has a line for each mistake.
     """
     path, preset = (None, None) if name is None else scenario_file.find_scenario(name)
     changes = _changes(overrides, seed)
@@ -45,9 +45,9 @@ def simulate(
 ) -> Summary:
     """Run a scenario: an object, a file, or the name of a preset, with keys changed as in `load_scenario`.
 
-    `out` keeps the run in a folder, for `open_run`. `check` tests the protocol's invariants; a broken one raises
-    `InvariantViolation`. `on_row` is called with every row of the trace as it happens. Both need the reference
-    engine.
+    `out` is a folder for the run, which `open_run` can read. `check` tests the protocol's invariants, and raises
+    `InvariantViolation` if one is broken. `on_row` is called with every row of the trace in order; only the reference
+    engine can do this, so "auto" chooses it.
     """
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, overrides, router=router, seed=seed)

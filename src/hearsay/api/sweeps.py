@@ -28,7 +28,7 @@ Progresses = Callable[[Progress], None]
 
 
 def texts_of(changes: Mapping[str, object] | None) -> list[tuple[str, str]]:
-    """Return changed keys and their values, as text of the command line."""
+    """Return changed keys with their values as text, in the form of `--set`."""
     return [(key, value if isinstance(value, str) else value_text(value)) for key, value in (changes or {}).items()]
 
 
@@ -116,9 +116,9 @@ def sweep(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> SweepResult:
-    """Make the runs of a study file that do not exist yet, on Spark, or in local processes if it is not installed.
+    """Make the runs of a study file that do not exist yet, on Spark, or in local processes if Spark is not installed.
 
-    Spark is embedded, or that of a cluster's `master` or a `remote` server. `overrides` changes keys of the base
+    Spark is embedded, or runs on the cluster of `master` or the server `remote`. `overrides` changes keys of the base
     scenario, `axes` the values on an axis; `seeds` is a count, or the seeds themselves. `retry` repeats failed runs.
     Runs and tables are in `out` (default: `sweeps/STUDY`).
     """

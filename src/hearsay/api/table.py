@@ -1,4 +1,7 @@
-"""Tables for programs: Arrow tables with names in addition to numbers, and DuckDB views of a run's tables."""
+"""Tables for programs: Arrow tables with names in addition to numbers, and DuckDB views of a run's tables.
+
+A dictionary of a run is a table that gives numbers their names: `peers`, `topics` or `messages`.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The names for the numbers of a column: the dictionary, its key and name columns, and the column to add."""
+    """How a column of numbers gets names: the dictionary, its columns of numbers and names, and the column to add."""
 
     dictionary: str
     key: str
@@ -113,7 +116,7 @@ def read_dictionary(run: Path, dictionary: str) -> Any:
 
 
 def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]]:
-    """Yield the columns whose numbers a dictionary of the run names, each with its naming."""
+    """Yield each column that has names in a dictionary of the run, with its naming."""
     for column in columns:
         naming = NAMINGS.get(column)
         if naming is None or naming.made in columns:
@@ -139,7 +142,7 @@ def with_names(run: Path, table: Any) -> Any:
 
 
 def ask(run: Path, files: Mapping[str, Sequence[Path]], question: str, values: Sequence[object] = ()) -> Table:
-    """Answer a query in SQL; `files` are those of each table. `?` in the query stands for a value."""
+    """Run a query in DuckDB's SQL. `files` has the Parquet files of each table; `values` replace `?` in the query."""
     duckdb = library("duckdb")
     with duckdb.connect() as connection:
         for name, paths in files.items():

@@ -73,12 +73,12 @@ class TuneAnswer:
 
     @property
     def start(self) -> Path | None:
-        """Return the file of the base scenario; None without a best one."""
+        """Return the file of the base scenario; None if no settings meet the bounds."""
         return self._file("start")
 
     @property
     def scenario(self) -> Path | None:
-        """Return the file of the best scenario; None without one."""
+        """Return the file of the best scenario; None if no settings meet the bounds."""
         return self._file("best")
 
     @property
@@ -104,7 +104,7 @@ class TuneResult:
     folder: Path
     tuned: Tuned
     answers: Sequence[TuneAnswer]
-    """One answer, or with conditions one for each."""
+    """One answer; if there are conditions, one answer for each."""
 
     @property
     def runs(self) -> int:
@@ -122,7 +122,7 @@ class TuneResult:
         return errors_by_run(self.tuned.failures)
 
     def table(self, name: str) -> Table:
-        """A table: `answer`, `front`, `importance`, `tried`; `runs`, `points`, `sent`, `latency` or `resources`."""
+        """Return a table: `answer`, `front`, `importance`, `tried`, or one of those of `SweepResult.table`."""
         return table_of(self.folder, name, _TABLES)
 
     def to_json(self) -> dict[str, Any]:
@@ -174,12 +174,12 @@ def tune(
 
     `vary` has the values of each key to search, or a range such as `"4..12"`. `aim` names the figure to optimise, and
     `bounds` limit others (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` is a key that you
-    cannot choose: each of its values gets an answer. `overrides` changes keys of the base scenario; the arguments
-    after it replace keys of the file. Runs are made as by `sweep`, and finished ones are kept. Everything is in `out`
+    cannot choose: each of its values gets an answer. `overrides` changes keys of the base scenario. `seeds` to
+    `engine` replace keys of the file. Runs are made as by `sweep`, and finished runs are kept. All files are in `out`
     (default: `sweeps/tune-NAME`).
 
-    `StudyError` has a line in `problems` for each mistake. It is not an error if no settings meet the bounds: then
-    `best` of the answer is None, and its `words` name the nearest settings.
+    Raises `StudyError`, whose `problems` has a line for each mistake. It is not an error if no settings meet the
+    bounds: then `best` of the answer is None, and its `words` name the nearest settings.
     """
     require_extra("tune")
     given = {
