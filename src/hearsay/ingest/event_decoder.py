@@ -1,4 +1,4 @@
-"""From the protobuf bytes of go-libp2p-pubsub's `TraceEvent` (pb/trace.proto) to trace rows, compiled.
+"""The compiled decoder from the protobuf bytes of go-libp2p-pubsub's `TraceEvent` (pb/trace.proto) to trace rows.
 
 Rules:
 
@@ -9,9 +9,10 @@ Rules:
   with the same numbers. Traces before August 2020 may lack topics, those before 2021 senders; their rows have none.
 * SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has a row for each part of the same RPC, at the
   time when it entered the queue of the peer. A second row would count each part twice.
-* Two steps, for speed: `decode` writes the place of a name (a span) into the rows, `name_tables` replaces it by a
-  number.
-* The caller has allocated room for the worst case (`rows_needed`), so no array grows.
+* Two steps, for speed: in place of a name, `decode` writes a span into the rows: offset and length of the name's
+  bytes in one number (`SPAN_BITS`). Then `pubsub_traces` reads the names at the spans.
+* The caller has allocated arrays for the worst case (`rows_needed`), so no array grows.
+* Functions that write rows return the index of the next row, or a problem: a negative status of `PROBLEMS`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent
 
 MAX_MESSAGE = 1 << 22
-"""Longest delimited message: the limit of go-libp2p-pubsub-tracer for a batch."""
+"""Maximum bytes of a delimited message: the limit of go-libp2p-pubsub-tracer for a batch."""
 
 DONE, NEED_MORE, NO_ROOM = 0, 1, 2
 TOO_LONG, CORRUPT, UNKNOWN_TYPE, INCOMPLETE = -1, -2, -3, -4
@@ -41,8 +42,11 @@ PROBLEMS = {
 
 
 class DecodedRows(NamedTuple):
-    """Arrays for the results of `decode`. Rows have the number of their event as peer, and spans as other names;
-    their time and kind of event are those of `events`."""
+    """Arrays for the results of `decode`.
+
+    In `rows`, the column PEER has the index of the event in `events`, and other columns of names have spans. The
+    peer, time and type of an event are only in `events`.
+    """
 
     rows: Rows
     events: Numbers
@@ -52,7 +56,7 @@ class DecodedRows(NamedTuple):
 
 
 def rows_needed(length: int) -> int:
-    """Return the maximum number of rows for a message of this length: a part has at least two bytes."""
+    """Return the maximum number of rows for a message of `length` bytes: a part has at least two bytes."""
     return length // 2 + 1
 
 
@@ -112,7 +116,7 @@ def _named(spans: Numbers, number: int) -> int:
 
 @compiled
 def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, message: int, count: int) -> int:
-    """Write a row of the event with this number. Returns the place of the next row."""
+    """Write row `n` of the event with the index `event`. Returns the index of the next row."""
     rows[n, :] = -1
     rows[n, _PEER] = event
     rows[n, _REMOTE] = remote
@@ -125,7 +129,7 @@ def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, mes
 
 @compiled
 def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int) -> int:
-    """Write the rows of ControlMeta, one for each part. Returns the place of the next row, or a problem."""
+    """Write the rows of ControlMeta, one for each part. Returns the index of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -174,7 +178,7 @@ def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int, spans: Numbers) -> int:
-    """Write the rows of RPCMeta, one for each part. Returns the place of the next row, or a problem."""
+    """Write the rows of RPCMeta, one for each part. Returns the index of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -204,7 +208,7 @@ def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: 
 
 @compiled
 def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
-    """Write the rows of a TraceEvent, and its line in `events`. Returns the place of the next row, or a problem."""
+    """Write the rows of a TraceEvent, and its line in `events`. Returns the index of the next row, or a problem."""
     kind, time = -1, -1
     peer_start, peer_length = -1, 0
     payload, payload_start, payload_end = -1, 0, 0
@@ -252,7 +256,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
 def _batch(
     data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers
 ) -> tuple[int, int]:
-    """Write the rows of a TraceEventBatch. Returns the place of the next row or a problem, and the next event."""
+    """Write the rows of a TraceEventBatch. Returns the index of the next row, or a problem; and of the next event."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0 or tag != 10:
@@ -279,7 +283,7 @@ def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
 
 @compiled
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
-    """Decode the delimited messages of `data[at:end]`, while there is room for messages of `room` bytes together.
+    """Decode delimited messages of `data[at:end]`, as long as they have at most `room` bytes together.
 
     Returns (status, start of the first message that was not decoded). The results before it are in `decoded`.
     """
@@ -310,7 +314,7 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
 
 @compiled
 def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, int, int]:
-    """Skip the delimited messages from `at`, and write into `ends` the first end after each `step` bytes.
+    """Skip the delimited messages from `at`, and write the first end of a message after each `step` bytes to `ends`.
 
     Returns (status, where it stopped, number of ends).
     """

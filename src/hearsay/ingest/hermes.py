@@ -1,4 +1,4 @@
-"""The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go), each with one family of events.
+"""The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go), each with one family (type) of events.
 
 The rows of hermes and their use:
 
@@ -49,7 +49,7 @@ _COLUMNS = (
     "agent_version",
     "payload",
 )
-"""The columns that are read. Files have others, too."""
+"""The columns that are read. Files have further columns."""
 _SKIPPED = NONE
 _LONGEST_TEXT = 1 << 20
 
@@ -185,7 +185,7 @@ class _Batch:
         return found
 
     def _distinct(self, name: str) -> tuple[list[str], _Codes]:
-        """Return the distinct texts of a column, and the place among them for each row."""
+        """Return the distinct texts of a column, and for each row the index of its text."""
         column = self._column(name)
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
@@ -213,7 +213,7 @@ class _Batch:
         return np.array([known[text] for text in found], dtype=np.int64)[places]
 
     def _named(self, name: str, parse: Callable[[str], str]) -> Any:
-        """Return the texts of a column in the form of the data source; null for empty ones."""
+        """Return the texts of a column, as `parse` converts them for the data source; null for empty texts."""
         found, places = self._distinct(name)
         try:
             names = [parse(text) for text in found]

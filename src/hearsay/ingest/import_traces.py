@@ -5,14 +5,14 @@ Rules:
 * Files are cut into units and decoded to records. A file is imported only if all of its units are good. A file that
   is truncated, corrupt, foreign, empty or mixed, or that repeats the events of an earlier file, is quarantined as a
   whole, by name and reason.
-* Numbers follow the order of all names, times count from the earliest event of the good files. So the rows of a run
-  depend on the good files alone, not on how they were cut or decoded.
-* Records are one partition in this process, and many on Spark (`spark_import`). A partition is
-  written in the same way (`partition`); here its notes are added up.
-* The manifest comes last.
-* An import does not change times. When runs of live nodes and of imports are joined, the clocks that are flagged
-  (`skew`) are corrected: the trace is written, and if its clocks are flagged, written again. All runs of a join must
-  be good.
+* Peers and topics are numbered in the order of their names. Times count from the earliest event of the good files. So
+  the rows of a run depend on the good files alone, not on how they were cut or decoded.
+* Records are one partition in this process, and many on Spark (`spark_import`). `partition` writes each partition,
+  and notes about it (counts, files, delays); this module adds up the notes.
+* The manifest is written last.
+* An import does not change times. A join of runs of live nodes and of imports corrects the clocks that are flagged
+  (`skew`): it writes the trace, and if clocks are flagged, writes it again with corrected times. All runs of a join
+  must be good.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SCRATCH = ".spill-import"
 
 
 class NothingImported(Exception):
-    """No file could be read. `record` has the reasons."""
+    """No file could be read, or a run of a join could not. `record` has the reasons."""
 
     def __init__(self, record: SourceRecord) -> None:
         super().__init__("no file could be read")
@@ -73,7 +73,7 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The files (or run folders) of an import, their format (None: recognise it), and the size of a unit."""
+    """The files (or run folders) of an import, their format (None: recognise it), and the bytes of a unit."""
 
     paths: Sequence[Path]
     wanted: str | None
@@ -89,14 +89,16 @@ class Records(Protocol):
         ...
 
     @property
-    def origin_ns(self) -> int: ...
+    def origin_ns(self) -> int:
+        """Return the Unix time of the earliest event in nanoseconds."""
+        ...
 
     def names(self, *columns: str) -> Any:
         """Return the distinct texts in these columns, sorted."""
         ...
 
     def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
-        """Write all partitions."""
+        """Write all partitions: their rows to the folder `run`, their notes to the folder `notes`."""
         ...
 
 
@@ -158,7 +160,7 @@ def import_traces(
     read: Reader = read_here,
     unit_bytes: int = UNIT_BYTES,
 ) -> ImportResult:
-    """Import the files into the run folder; `wanted` is their format, or None to recognise each."""
+    """Import the files into the run folder. `wanted` is their format; None to recognise the format of each file."""
     imported, written = _assembled(Given(files, wanted, unit_bytes), run, read)
     return _sealed(run, imported, written)
 
@@ -176,7 +178,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here)
 def _assembled(
     given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
 ) -> tuple[ImportResult, WrittenTrace]:
-    """Write all but the manifest. `ids` has the ids of messages by their names in records, if these differ."""
+    """Write all files but the manifest. `ids` has the ids of messages by their names in records, if these differ."""
     with _scratch(run.path / _SCRATCH) as scratch:
         records = read(given, scratch)
         by_name = {file.name: file for file in records.files}
@@ -236,7 +238,7 @@ def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:
 
 
 def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
-    """Return the numbering with clocks put back by `ahead_us`, and with the origin that results."""
+    """Return the numbering that subtracts `ahead_us` from the times of each peer, with the origin that results."""
     ahead_ns = np.zeros(len(numbering.peers) + 1, dtype=np.int64)
     for peer, ahead in ahead_us.items():
         ahead_ns[peer] = ahead * 1000
@@ -245,7 +247,7 @@ def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: M
 
 
 def _events(notes: Sequence[Notes]) -> list[tuple[int, int, int]]:
-    """Return (peer, event, number of events)."""
+    """Return (peer, event, number of events) over all partitions, sorted."""
     counts: Counter[tuple[int, int]] = Counter()
     for each in notes:
         for peer, event, count in zip(*each.events, strict=True):
@@ -267,7 +269,7 @@ def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes:
 
 
 def _messages(scratch: Path, ids: Mapping[str, str] | None) -> Iterator[Any]:
-    """Yield the dictionary of messages, partition by partition."""
+    """Yield the rows of the dictionary of messages, partition by partition, with `ids` in place of names."""
     for path in sorted(scratch.glob("messages-*.parquet")):
         for batch in open_foreign(path).iter_batches():
             names = batch.column("id").cast(pa.string())

@@ -3,8 +3,8 @@
 * Peers are identified by their ids, topics by their names, messages by the numbers that live traces compute from ids,
   which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
   way; its dictionary has all ids, and its `source.json` has the origin of its times.
-* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), sealed or not. A killed node has
-  only the folders that it had completed; a row is added by which it is down from then on.
+* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), with or without a manifest. A
+  killed node has only the folders that it had completed; a row NODE_DOWN is added at their end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DICTIONARIES = {
 
 
 def different_folders(runs: Sequence[Path]) -> list[Path]:
-    """Return the run folders of these traces. Raises `RunFolderError` if one is not a run, or repeats another.
+    """Return the run folders of these traces. Raises `RunFolderError` if one is not a run, or is a copy of another.
 
     A node writes one trace at a time, so two of its traces that overlap in time are copies, in whole or in part.
     """
@@ -79,7 +79,7 @@ def _traced_nodes(folder: Path) -> list[str]:
 
 
 def _sealed_folders(path: Path) -> list[Path]:
-    """Return the run folders of a node's trace. Raises `RunFolderError` if there are none."""
+    """Return the run folders of a trace that have a manifest. Raises `RunFolderError` if one cannot be joined."""
     folders = [path]
     if path.is_dir():
         pieces = [path / WHOLE] if speaks_of_whole(path) else numbered_folders(path)
@@ -104,7 +104,7 @@ def message_ids(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _message_names(folder: Path) -> Callable[[int], str]:
-    """Return the function from a message's number in the folder to its name in records."""
+    """Return the function that maps a message's number in the folder to its name in records."""
     if _import_origin_ns(folder) is None:
         return message_name
     table = _dictionary(folder, "messages")
@@ -182,7 +182,7 @@ def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], o
 
 
 def _facts(**fields: Any) -> Any:
-    """Return records that are not events."""
+    """Return records of facts, which are not events: one for each element of the given arrays."""
     count = len(next(iter(fields.values())))
     fields = {
         name: array.dictionary_encode() if pa.types.is_string(array.type) else array for name, array in fields.items()

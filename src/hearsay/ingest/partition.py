@@ -1,4 +1,4 @@
-"""One partition of an import: names become numbers, records become rows of the trace, and notes are written.
+"""One partition of an import: its records are written as rows of the trace, with numbers in place of names.
 
 Rules:
 
@@ -6,6 +6,7 @@ Rules:
   after those of earlier partitions.
 * The files of a partition are named after its number, so a second attempt writes the same files.
 * A record may be a fact instead of an event: the size of a message's data, or the program of a peer.
+* The counts, delays and files of a partition, which the import adds up, are written as its notes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _REASONS = {
     "self originated message": Reason.SELF_ORIGIN,
     **{wire_name(reason): reason for reason in Reason},
 }
-"""Our reasons by their names in go-libp2p-pubsub and here. Others (blacklists) are only in `source.json`."""
+"""Reasons by their names in go-libp2p-pubsub and here. Other reasons (blacklists) are only in `source.json`."""
 MESSAGES_SCHEMA = pa.schema(
     {
         "message": pa.int64(),
@@ -66,7 +67,7 @@ class Numbering:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The notes of a partition, except messages. Pairs are lists of equal length."""
+    """The notes of a partition: counts, delays and files. A list of lists has the columns of a table."""
 
     files: list[dict[str, Any]]
     rows: int
@@ -88,7 +89,10 @@ class Notes:
 def write_partition(
     records: Any, numbering: Numbering, run: Path, notes: Path, number: int, first_message: int
 ) -> None:
-    """Write the files of the trace into the run, and notes and messages into the folder of notes."""
+    """Write the trace files of partition `number` to `run`, and its notes and messages to the folder `notes`.
+
+    Its messages are numbered from `first_message` on.
+    """
     ids = distinct(records, "message")
     rows, times_ns = _numbered(records, numbering, ids, first_message)
     events = _values(records, "part") == 0
@@ -119,7 +123,7 @@ def distinct(records: Any, *columns: str) -> Any:
 
 
 def _codes(records: Any, column: str, names: Any) -> Numbers:
-    """Return the place of each text among these names; -1 for others and for null."""
+    """Return for each text of a column its index in `names`; -1 for null and for texts that are not in `names`."""
     codes = [np.empty(0, dtype=np.int64)]
     for chunk in records.column(column).chunks:
         places = compute.index_in(chunk.dictionary, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
@@ -132,7 +136,7 @@ def _values(records: Any, column: str) -> Numbers:
 
 
 def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) -> tuple[Rows, Numbers]:
-    """Return the rows, and their times in nanoseconds."""
+    """Return the records as rows with numbers, and their Unix times in nanoseconds by the corrected clocks."""
     rows = empty_rows(records.num_rows)
     for column, names in CODES.items():
         rows[:, column] = _codes(records, column.name.lower(), names)
@@ -172,7 +176,7 @@ def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[s
 
 
 def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int, path: Path) -> None:
-    """Write the partition's part of the dictionary of messages."""
+    """Write the dictionary of the partition's messages."""
     facts = message_facts(rows[is_row])
     topic, publisher, published, size = (np.full(len(ids), NONE, dtype=np.int64) for _ in range(4))
     places = facts.message - first
@@ -206,7 +210,7 @@ def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: in
 
 
 def _counted(keys: Numbers, base: int) -> list[list[int]]:
-    """Return upper and lower part of each distinct key, and its count."""
+    """Return `key // base`, `key % base` and the count of each distinct key, as three lists."""
     values, counts = np.unique(keys, return_counts=True)
     return [(values // base).tolist(), (values % base).tolist(), counts.tolist()]
 
@@ -219,7 +223,7 @@ def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
 
 
 def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
-    """Return the number of rejects by reason, in the source's words. The reason of a node's end does not count."""
+    """Return the number of rejects by reason, in the source's words. Reasons of NODE_DOWN do not count."""
     names = distinct(records, "reason")
     given = _codes(records, "reason", names)
     given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]

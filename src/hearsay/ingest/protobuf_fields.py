@@ -18,7 +18,7 @@ SPAN_BITS = 24
 
 @compiled
 def varint(data: Data, at: int, end: int) -> tuple[int, int]:
-    """Return (value, end); the end is -1 if there is no valid varint."""
+    """Return (value, offset after it); the offset is -1 if there is no valid varint."""
     if at < end and data[at] < 0x80:
         return int(np.int64(data[at])), at + 1
     value = np.uint64(0)
@@ -37,7 +37,7 @@ def varint(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return (tag, value or start, length, end); the end is -1 if there is no valid field."""
+    """Return (tag, value or start, length, offset after the field); the offset is -1 if there is no valid field."""
     tag, at = varint(data, at, end)
     if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
         return 0, 0, 0, -1
@@ -58,9 +58,11 @@ def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
 
 @compiled
 def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> bool:
-    """Write start and length of the text in field n (1 to 4) into `spans[n]`; a missing field has start -1, as has 0.
+    """Write start and length of the text in field n (1…4) into `spans[n]`; the start of a missing field is -1.
 
-    Fields with `number_tag` are numbers and skipped; 0 is no tag."""
+    A field with the tag `number_tag` is a number and is skipped; 0 means no such field. `spans[0]` stays -1. Returns
+    False if a field is malformed or repeated.
+    """
     for number in range(5):
         spans[number, 0] = -1
     while at < end:
@@ -78,7 +80,7 @@ def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> boo
 
 @compiled
 def copy_spans(data: Data, spans: Numbers, ends: Numbers, copied: Data) -> None:
-    """Copy the bytes of each span into `copied`, up to its end there."""
+    """Copy the bytes of each span into `copied`; those of `spans[i]` end before `ends[i]`."""
     for index in range(len(spans)):
         start = spans[index] >> SPAN_BITS
         length = spans[index] & ((1 << SPAN_BITS) - 1)

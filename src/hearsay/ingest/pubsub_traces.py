@@ -1,12 +1,12 @@
 """Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON, which are converted to protobuf.
 
-Rules of streams (bytes in, batches of rows out, memory bounded):
+Rules of streams, which are decoded in pieces with bounded memory:
 
 * Records have nanoseconds, and names as texts: ids of messages in hexadecimal.
-* A stream of TraceEventBatch (from a remote tracer) is recognised by its first byte; a stream has one kind.
+* A stream contains either TraceEvents, or TraceEventBatches (from a remote tracer). Its first bytes show which.
 * Remaining bytes at the end are a truncated event: the whole stream is refused.
 
-Go writes JSON in these forms, one event a line:
+Go writes JSON in these forms, one event per line:
 
 * `type` is a number (gogo's enums have no JSON name of their own); protojson writes the name. Names of before and
   after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
@@ -198,17 +198,17 @@ _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
 
 def is_batched(head: bytes) -> bool:
-    """Return whether a stream that begins with these bytes holds batches of events."""
+    """Return True if a stream that begins with these bytes contains batches of events."""
     return _first_tag(head, len(head)) == _BATCH_TAG
 
 
 def looks_like_events(head: bytes) -> bool:
-    """Return whether a stream of delimited events may begin so: a length, then field 1 of event or batch."""
+    """Return True if a stream of delimited events may begin with `head`: a length, then field 1 of event or batch."""
     return _first_tag(head, 4) in (_BATCH_TAG, _EVENT_TAG)
 
 
 def _first_tag(head: bytes, max_length_bytes: int) -> int | None:
-    """Return the byte after the length of the first event."""
+    """Return the byte after the length of the first message; None if `head` ends before it."""
     at = 0
     while at < min(len(head), max_length_bytes) and head[at] >= 0x80:
         at += 1
@@ -223,7 +223,10 @@ def _room_for(length: int) -> DecodedRows:
 
 
 def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: int = 0) -> Iterator[Any]:
-    """Yield the records of a whole stream in batches. Raises `BadSource` if any part of it is bad."""
+    """Yield the records of a stream in batches. Raises `BadSource` if any part of it is bad.
+
+    `offset` is the offset of the stream in its file, for messages.
+    """
     rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:
         data = np.frombuffer(rest + bytes(piece) if rest else piece, dtype=np.uint8)

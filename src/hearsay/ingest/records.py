@@ -1,4 +1,4 @@
-"""Records of foreign traces as Arrow batches: the schema of the data source, and its columns from rows.
+"""Records of foreign traces as Arrow batches: the schema of the data source, and its columns made from rows.
 
 Rules:
 
@@ -62,7 +62,7 @@ CLASS_NAMES = texts(CLASSES)
 
 
 def coded(codes: Numbers, names: Any) -> Any:
-    """Return the name of each code; null for negative codes."""
+    """Return the name of each code, as a dictionary array; null for negative codes."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, names)
 
@@ -72,9 +72,9 @@ def empty_rows(count: int) -> Rows:
 
 
 def records(rows: Rows, part: Numbers, **others: Any) -> Any:
-    """Return a batch of these rows, with nanoseconds in the column of the time and names in other columns.
+    """Return a batch with a record for each row. TIME_US of these rows is in nanoseconds.
 
-    `others` are arrays by field, of texts or numbers; fields without one are null.
+    `others` are arrays of texts or numbers by field, such as names in place of numbers. All other fields are null.
     """
     events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
     is_row = (events >= 0) & ((kinds >= 0) | ~np.isin(events, _RPCS))
@@ -101,7 +101,7 @@ def numbers(values: Numbers) -> Any:
 
 
 def of_file(batch: Any, file: str, format_: str | None, error: str | None = None) -> Any:
-    """Return the batch with columns for its file, the file's format, and the error."""
+    """Return the batch with its columns `file`, `format` and `error` filled in."""
     nowhere = np.zeros(batch.num_rows, dtype=np.int64)
     ends = [
         coded(nowhere if value is not None else nowhere - 1, texts([value or ""])) for value in (file, format_, error)
@@ -110,7 +110,7 @@ def of_file(batch: Any, file: str, format_: str | None, error: str | None = None
 
 
 def plain(batch: Any) -> Any:
-    """Return the batch with texts in place of dictionaries."""
+    """Return the batch with plain columns of texts in place of dictionary arrays."""
     return pa.RecordBatch.from_arrays(
         [column.cast(field.type) for column, field in zip(batch.columns, PLAIN_SCHEMA, strict=True)],
         schema=PLAIN_SCHEMA,
@@ -119,13 +119,13 @@ def plain(batch: Any) -> Any:
 
 _SHA256, _IDENTITY = 0x12, 0x00
 _MAX_TEXT = 400
-"""Maximum letters. Base58 takes time quadratic in the length; 257 bytes, the longest in use, are 352 letters."""
+"""Maximum characters of a peer id: 257 bytes, the longest in use, have 352. Base58 takes quadratic time."""
 _KEPT_NAMES = 1 << 16
 
 
 @lru_cache(_KEPT_NAMES)
 def peer_name(peer: bytes) -> str:
-    """Return the text of a peer id."""
+    """Return the text of a peer id: base58 for a multihash, hexadecimal for other bytes."""
     is_multihash = len(peer) >= 2 and peer[0] in (_SHA256, _IDENTITY) and peer[1] == len(peer) - 2
     return to_base58(peer) if is_multihash else peer.hex()
 

@@ -4,15 +4,15 @@ An import does not change times; when runs of real nodes are joined, flagged clo
 
 Rules:
 
-* As NTP does: if d(a, b) is the smallest delay seen from a to b, each by its own clock, then b is ahead of a by
-  (d(a, b) - d(b, a)) / 2, and wrong by at most half of their sum, the round trip.
+* As in NTP: if d(a, b) is the smallest delay seen from a to b, each by its own clock, then b is ahead of a by
+  (d(a, b) - d(b, a)) / 2. This estimate is wrong by at most half of the round trip d(a, b) + d(b, a).
 * Peers with delays in both directions form groups. Within a group offsets add up along the tree of the shortest
   round trips; so do their uncertainties. A group's reference is the peer whose offset is the (lower) median.
 * A clock is flagged when its offset is larger than its uncertainty: no division of the round trips between
   the directions explains the offset, so the clock is off.
 * Delays of the whole trace count, so the offset of a drifting clock is an average.
 * The delay of an ordered pair is the smallest time from a send of a message to its first receipt (RECV_RPC, or
-  delivery, duplicate or reject with that sender), so it may be negative. All rows of a message are given together.
+  delivery, duplicate or reject with that sender), so it may be negative. `pair_delays` gets all rows of a message.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RECEIPTS = (TraceEvent.RECV_RPC, TraceEvent.DELIVER, TraceEvent.DUPLICATE, Trac
 
 
 class MessageFacts(NamedTuple):
-    """Facts by message, in ascending order of messages."""
+    """Columns of facts about messages, in ascending order of the messages; -1 for an unknown fact."""
 
     message: Numbers
     topic: Numbers
@@ -45,7 +45,7 @@ class MessageFacts(NamedTuple):
 
 
 class PairDelays(NamedTuple):
-    """The smallest delay of each ordered pair."""
+    """Columns: the ordered pairs of peers, and the smallest delay of each."""
 
     sender: Numbers
     receiver: Numbers
@@ -93,7 +93,7 @@ def pair_delays(rows: Rows) -> PairDelays:
 
 
 def merged_delays(found: Sequence[PairDelays]) -> PairDelays:
-    """Return the smallest delay of each pair."""
+    """Return the smallest delay of each ordered pair over all given delays."""
     sender, receiver, delay_us = (
         np.concatenate([np.empty(0, dtype=np.int64), *arrays]) for arrays in zip(*found, strict=True)
     ) if found else [np.empty(0, dtype=np.int64)] * 3  # fmt: skip
@@ -195,6 +195,7 @@ def _clocks(tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tup
 
 
 def _from(root: int, tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int]]:
+    """Return (offset, uncertainty) relative to `root`, for each peer that the tree connects with it."""
     reached = {root: (0, 0)}
     waiting = [root]
     while waiting:

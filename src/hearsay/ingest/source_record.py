@@ -1,10 +1,11 @@
-"""`source.json` and the tables under `source/`: the origin of an imported run, and facts that rows cannot have.
+"""`source.json` and the tables under `source/`: the origin of an imported run, and facts that rows cannot contain.
 
-* `source.json`: the origin of the clock (nanoseconds since 1970), every given file with its format and events, the
-  quarantined ones with the reason, and the number of rejects by reason, in the source's words.
+* `source.json`: the origin of the clock (nanoseconds since 1970), every given file with its format and number of
+  events, quarantined files with the reason, and the number of rejects by reason, in the source's words.
 * `source/events.parquet`: events of the source by peer and kind. An RPC counts once here, and has a row for each part
   in the trace; an empty RPC has no row.
-* `source/delays.parquet`: copies by milliseconds since the first copy of their message, from nanoseconds.
+* `source/delays.parquet`: number of copies by milliseconds since the first copy of their message, rounded from
+  nanoseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _EVENTS, _DELAYS = "source/events", "source/delays"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A given file. `reason` is None if it was read."""
+    """A given file. `reason` says why it was quarantined; None if it was read."""
 
     name: str
     format: str | None

@@ -45,13 +45,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work: a source, or its bytes from `start` to `stop`, which contain only whole events."""
+    """A unit of work: a source, or its bytes from `start` to `stop`, which contain only whole events."""
 
     source: Source
     start: int = 0
     stop: int | None = None
     problem: str | None = None
-    """The reason for which the source is not read at all; None if it is read."""
+    """The reason why the source is not read at all; None if it is read."""
 
 
 def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
@@ -117,7 +117,7 @@ def reading() -> Generator[None]:
 
 
 def recognise(path: Path, wanted: str | None = None) -> Source:
-    """Return the source in this file. Raises `BadSource` if it is empty, foreign, or not of the wanted format."""
+    """Return a file with its format. Raises `BadSource` if it is empty, foreign, or not of the wanted format."""
     with reading():
         with open_regular(path) as file:
             head = file.read(_HEAD_BYTES)
@@ -146,7 +146,7 @@ def _format_of(head: bytes, compressed: bool) -> str | None:
 
 
 def split(source: Source, target_bytes: int) -> list[Unit]:
-    """Return units of about this size, cut between events. Files that cannot be read from the middle are not cut."""
+    """Return units of about `target_bytes`, cut between events; one unit for files that cannot be read in parts."""
     if source.compressed or source.format == "hermes":
         return [Unit(source)]
     with reading():
@@ -184,7 +184,7 @@ def _event_ends(path: Path, step: int) -> list[int]:
 
 @contextmanager
 def opened(unit: Unit) -> Generator[IO[bytes]]:
-    """Yield the source's uncompressed bytes, at the unit's start."""
+    """Yield a file of the source's uncompressed bytes, positioned at the unit's start."""
     with reading():
         path = unit.source.path
         with BufferedReader(open_regular(path)) as raw, gzip.open(raw) if unit.source.compressed else raw as file:
@@ -218,7 +218,7 @@ def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
 
 
 def _line_of(file: IO[bytes]) -> bytes:
-    """Return the next line. Raises `BadSource` if it is longer than any event, as a small gzip file may have one."""
+    """Return the next line. Raises `BadSource` if it is too long: a small gzip file may contain a huge line."""
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")

@@ -2,13 +2,15 @@
 
 Rules of the import:
 
-* Records are read once, by the data source, and stored in Parquet: only a file's last byte may show that it is bad.
-* Spark finds the distinct names of peers and topics, whose number grows with the network. Rows are ranged by class
-  and, in class message, by message, otherwise by time. So the messages of a partition follow those of earlier ones in
-  the order of their ids, and their numbers begin with the count of distinct messages in earlier partitions.
+* Records are read once, by the data source, and stored in Parquet, because the last byte of a file may be the first
+  that shows that the file is bad.
+* Spark finds the distinct names of peers and topics, whose number grows with the network. It partitions records by
+  ranges: by class, then by message in class `message` and by time in other classes. So the messages of a partition
+  follow those of earlier partitions in the order of their ids, and their numbers begin with the count of distinct
+  messages in earlier partitions.
 * Spark chooses the ranges from samples, so it stores the rows of each range: a second evaluation could choose others.
-* A task holds one partition. The driver holds the names of peers and topics, and the notes of partitions. All rows of
-  a message are in one partition, however many there are.
+* A task has one partition in memory. The driver has the names of peers and topics, and the notes of partitions. All
+  rows of a message are in one partition, however many they are.
 * The run folder and the given files must have the same paths on all machines.
 
 Rules of the data source (`records.py` has its schema):
@@ -91,7 +93,7 @@ class TraceReader(DataSourceReader):
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Return the paths given to `load`: one, or several in the form in which Spark passes them on."""
+    """Return the paths given to `load`: one in the option `path`, or several as JSON in the option `paths`."""
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
         raise ValueError("no path: load(path) or load([path, …])")
@@ -150,7 +152,7 @@ class _RecordsOnSpark:
     origin_ns: int
     records: Any
     placed: Any
-    """The records in partitions, which are stored and do not change."""
+    """The records partitioned by ranges, which are stored on disk and do not change."""
 
     def names(self, *columns: str) -> Any:
         name = f.explode(f.array(*columns)).alias("name")
@@ -186,6 +188,7 @@ def _source(spark: Any, given: Given) -> Any:
 
 
 def _placed(records: Any, partitions: int) -> Any:
+    """Return the records partitioned by ranges, and stored on disk."""
     group = f.expr(f"CASE WHEN {_OF_MESSAGE} THEN 'message' ELSE coalesce(class, '') END")
     places = group, f.col("message"), f.expr(f"CASE WHEN NOT {_OF_MESSAGE} THEN time_ns END")
     return records.select(*FIELDS).repartitionByRange(partitions, *places).persist(StorageLevel.DISK_ONLY)

@@ -3,7 +3,7 @@
 Rules (cmd/tracestat/main.go):
 
 * Peers are those that have events of their own. Topics are those of publications.
-* RPCs count as a whole, and dropped ones do not count as sent.
+* RPCs count as a whole, and dropped RPCs do not count as sent.
 * The delay of a copy (publication or delivery) counts from the first copy of its message anywhere, over all clocks;
   the first copy has no delay. Milliseconds are (nanoseconds + 499999) / 1000000, rounded down; the CDF is cumulative.
 * tracestat prints topics in random order; here they are sorted.
@@ -39,13 +39,14 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class TraceStat:
-    """The figures of a trace. `events` counts by TraceEvent; `cdf` is (milliseconds, copies so far)."""
+    """The figures of a trace. `events` are counts by TraceEvent; `cdf` has (milliseconds, copies until then)."""
 
     peers: int
     topics: tuple[str, ...]
     events: Counter[int]
     cdf: tuple[tuple[int, int], ...]
     rpcs_known: bool = True
+    """False if the source does not record whole RPCs, as hermes."""
 
     def to_text(self) -> str:
         lines = ["=== Trace Summary ===", f"Peers: {self.peers}", f"Topics: {','.join(self.topics)}"]
