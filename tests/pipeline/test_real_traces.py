@@ -201,7 +201,7 @@ def test_reports_say_what_was_not_measured(traces, answers, tmp_path):
     for name in ("ada", "three", "go"):
         run("report", traces / name, "--out", tmp_path / f"{name}.html")
     ada, three, go = ((tmp_path / f"{name}.html").read_text() for name in ("ada", "three", "go"))
-    assert "not measured: one node traced, and what others were given it cannot know" in ada
+    assert "not measured: only one node traced, and it does not know what others received" in ada
     assert "not measured: the trace has no sizes of what was sent" in go
     assert "A node sent 0 B" not in go
     assert "not measured: real nodes do not know how many links a message crossed" in three

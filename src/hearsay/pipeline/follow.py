@@ -40,12 +40,12 @@ class Follower:
     window_us: int | None
     say: Callable[[str], object]
     conf: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Settings of the user, which override ours."""
+    """Spark settings of the user (`--conf`), which override those of `adapt`."""
     _files: dict[str, TraceFile] = field(init=False, default_factory=dict[str, TraceFile])
     _shown: RunFacts | None = field(init=False, default=None)
 
     def tick(self) -> RunFacts | None:
-        """Refresh the tables if there are new files. Returns the run's facts once its tables are final."""
+        """Compute the tables again if files are new. Returns the run's facts if its tables are final, else None."""
         self.source.refresh(of_a_run)
         seal = _seal(self.source.path)
         facts = self._live_facts() if seal is None else self._sealed_facts(seal)
@@ -56,7 +56,7 @@ class Follower:
                 self.source.refresh(of_a_run)
                 if all((self.source.path / file.name).exists() for file in facts.manifest.trace.files):
                     raise
-                return None  # a series was joined meanwhile, or another run replaced this one
+                return None  # the files are gone: a series was joined, or another run replaced this one
         return facts if seal is not None else None
 
     def _live_facts(self) -> RunFacts | None:
@@ -114,7 +114,7 @@ def _seal(path: Path) -> bytes | None:
 
 
 def _roots(path: Path) -> list[Path]:
-    """Return the run folders: the path itself, the numbered folders of a live node's series, or their joined run."""
+    """Return the run folders at a path: itself, the numbered folders of a live node's series, or their joined run."""
     if (path / TRACE_FOLDER).is_dir():
         return [path]
     pattern = f"{WHOLE}/" if speaks_of_whole(path) else _SERIES_PATTERN

@@ -2,7 +2,7 @@
 
 `read` reads only the description of a run (manifest, summary, scenario); Spark reads the rows when a table is
 computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
-file and six of its run. Spark shows units and meanings as comments (docs/reference/tables.md).
+trace files and six columns about the run. Spark shows units and meanings as comments (docs/reference/tables.md).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Known: TypeAlias = Mapping[str, str]
-"""The SQL condition that a figure is known in the run of a row, by figure."""
+"""By figure, the SQL condition that the figure is known in the run of a row (table `measured`)."""
 _OF_RUN = ("run", "run_start_us", "run_end_us", "simulated", "window_us", "stretch_s")
 _DESCRIPTION = "spark.job.description"
 _numbers = count()
@@ -101,7 +101,7 @@ class Trace:
         return self.runs.sparkSession.sql(text.format_map(texts))
 
     def _view(self, frame: DataFrame) -> str:
-        """Return the temporary view of a DataFrame; `spark.sql(text, **frames)` makes one for each use."""
+        """Return the name of a DataFrame's view; `spark.sql(text, **frames)` would create a view for each use."""
         with self._lock:
             if id(frame) not in self._views:
                 view = f"hearsay_{next(_numbers)}"
@@ -122,7 +122,7 @@ class Frames(Protocol):
 
 
 def named_in(text: str) -> set[str]:
-    """Return the DataFrames that a SQL text names in braces."""
+    """Return the names of the DataFrames that a SQL text has in braces."""
     return {name for _, name, _, _ in Formatter().parse(text) if name} - {"run"}
 
 
@@ -180,13 +180,16 @@ def _of_run(run: RunFacts) -> tuple[str, int, int, bool, int, int]:
 
 
 def stretch_s(length_us: int) -> int:
-    """Return the length of a stretch in seconds: 1, or more in a long run, so that no table exceeds `MAX_LINES`."""
+    """Return the seconds of a stretch, for which tables over time have a row each.
+
+    It is 1, or more in a long run, so that no table has more than `MAX_LINES` rows.
+    """
     least = -(-length_us // (MAX_LINES * 1_000_000))
     return next((width for width in WIDTHS_S if width >= least), least)
 
 
 def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
-    """Return the rows of a class, by one scan per run. The run's facts are constants in it, without work per row."""
+    """Return the rows of a class, by one scan per run. The columns about the run are constants of the scan."""
     with_run: Any = StructType.fromDDL(FRAMES["rows"].ddl)
     scans = [
         spark.read.schema(with_run[: -len(_OF_RUN)])
@@ -215,7 +218,7 @@ def _literal(value: str | int) -> str:
 
 
 def of_runs(runs: Collection[str], count: int) -> str:
-    """Return the SQL condition that a row is of one of these runs, out of `count`."""
+    """Return the SQL condition that a row is of one of these runs; `count` is the number of all runs."""
     if len(runs) in (0, count):
         return str(bool(runs)).lower()
     names = ", ".join(map(_literal, sorted(runs)))
@@ -223,8 +226,7 @@ def of_runs(runs: Collection[str], count: int) -> str:
 
 
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    """Return the peers that are nodes: scripts that inject messages are not. In an import, those that
-    traced."""
+    """Return the peers that are nodes, without scripts that inject messages; in an import, the peers that traced."""
     name = f"{DICTIONARIES}/peers.parquet"
     scans = [
         spark.read.schema("peer int, name string, role string")

@@ -6,10 +6,10 @@
 A table is computed when it is first used. The SQL of its function (`pipeline.questions`) names the tables that it
 reads, which are computed before.
 
-Most tables are small for any trace: they come to the driver, which then reads them from memory.
-The others grow with the rows of the trace. Spark writes them as Parquet into a scratch folder and reads them from
-there, which keeps plans short, and a lost executor loses nothing. Without such a folder Spark keeps them itself. In a
-small trace all tables are small.
+Most tables are small for any trace: the driver collects them, and later queries read them from its memory. All other
+tables grow with the rows of the trace. Spark writes them as Parquet into a scratch folder and later queries read
+these files, which keeps plans short, and a lost executor loses nothing. Without a scratch folder Spark keeps them
+itself (`localCheckpoint`). In a small trace all tables are small.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _SMALL = _by_name(
     quality.quality, headline.headline,
 )  # fmt: skip
 _READ_ONCE = _by_name(messages.receipts, messages.members, messages.summed, mesh.times, traffic.control_shares)
-"""Tables whose rows Spark computes where they are read."""
+"""Intermediate tables that are not stored: Spark computes them in each query that reads them."""
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Tables:
         return measured.known(self._trace, self.arrow["measured"])
 
     def query(self, text: str) -> DataFrame:
-        """Return the result of a SQL text that names DataFrames of the trace, and others, in braces."""
+        """Return the result of a SQL text that names DataFrames of the trace and of tables in braces."""
         others = {name for name in named_in(text) if not hasattr(self._trace, name)}
         return self._trace.query(text, **{name: self._frame(name) for name in others})
 
@@ -123,7 +123,7 @@ class Tables:
         return found.frame if isinstance(found, _Collected) else found
 
     def _result(self, name: str) -> Any:
-        """Return a DataFrame, or the driver's rows. They are computed once, even if several threads ask."""
+        """Return a DataFrame or collected rows of a table, which is computed once, even if several threads ask."""
         with self._lock:
             found = self._results.get(name)
             future = self._results.setdefault(name, Future())

@@ -22,6 +22,8 @@ OF_NODES = (CRASH, CHURN)
 
 @dataclass(frozen=True, slots=True)
 class PlannedDisturbance:
+    """A disturbance in a scenario. `what` describes it for users; `until_us` is None if it never ends."""
+
     kind: str
     what: str
     since_us: int
@@ -135,7 +137,7 @@ class RunFacts:
     router: str
     topics: dict[int, str]
     nodes: tuple[int, ...]
-    """The peers that are nodes of the network: scripts that inject messages are not. In an import, the peers that
+    """The peers that are nodes of the network, without scripts that inject messages; in an import, the peers that
     traced."""
     start_us: int
     """Start of the run's clock: 0 in a simulation; the first row of a trace of real nodes, which have Unix time.
@@ -168,7 +170,7 @@ class RunFacts:
 
 
 def load_runs(paths: list[Path], window_us: int | None = None) -> list[RunFacts]:
-    """Return the facts of these run folders, in order. Repeated names get a number."""
+    """Return the facts of these run folders, in order. A repeated folder name gets a number, such as `run-2`."""
     facts: list[RunFacts] = []
     taken: Counter[str] = Counter()
     for path in paths:
@@ -233,7 +235,7 @@ def _uplink_in(scenario: dict[str, Any]) -> int | None:
 
 
 def summary_of(path: Path) -> dict[str, Any]:
-    """Return the summary of the engine; empty without one."""
+    """Return the summary of a simulation; empty if the run has none."""
     file = path / "summary.json"
     if not file.exists():
         return {}

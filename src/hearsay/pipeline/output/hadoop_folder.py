@@ -103,7 +103,10 @@ class HadoopFolder(Folder):
         (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def problems(self) -> list[str]:
-        """Return the files whose size is not that in the manifest. Spark reports other damage when it reads them."""
+        """Return a line for each file that is missing or has another size than the manifest says.
+
+        Spark reports other damage when it reads the files.
+        """
         self.refresh(CARRIED.__contains__)
         manifest = load_manifest(self.path)
         there = self._found("")
@@ -143,13 +146,13 @@ class HadoopFolder(Folder):
         super().remove(name)
 
     def _found(self, name: str) -> dict[str, tuple[int, int]]:
-        """Return size and modification time of all files below."""
+        """Return size and modification time of each file below a folder, by path."""
         start = len(self._store.makeQualified(self._at("")).toString()) + 1
         files = self._files(self._at(name))
         return {file.getPath().toString()[start:]: (file.getLen(), file.getModificationTime()) for file in files}
 
     def _files(self, path: Any) -> Iterator[Any]:
-        """Yield all files below, folder by folder: a recursive listing fails if a file is removed meanwhile."""
+        """Yield all files below a path by folder: a recursive listing fails if a file is removed meanwhile."""
         try:
             inside = self._store.listStatus(path)
         except self._java_error as error:

@@ -1,11 +1,12 @@
-"""The writing of result tables: first aside, then into `metrics/`, then a manifest that names their files.
+"""The writing of result tables: into a work folder, then into `metrics/`, then a manifest that names their files.
 
 Rules:
 
 * Tables of a run are written into a work folder next to its `metrics/`. When all are complete, their files move into
   `metrics/`, under names that were never used; then a manifest with the next number appears. Readers use the files
-  of the latest manifest only. At last the files of earlier analyses are removed.
-* A failure or a kill at any time leaves the tables of the last manifest complete; the next analysis removes the rest.
+  of the latest manifest only. Finally the files of earlier analyses are removed.
+* A failure or a kill at any time leaves the tables of the last manifest complete; the next analysis removes all files
+  that were not published.
 * Only files that an analysis wrote are removed, by their names. The caller has locked the outputs
   (`claimed_outputs`).
 * The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
@@ -107,7 +108,7 @@ class TableStore:
         self._written[run].append(_File(table, folder, name))
 
     def publish(self) -> None:
-        """Publish the tables."""
+        """Move all tables into the outputs, write their manifests, and remove earlier tables and the work folders."""
         for run, folder in self._outputs.items():
             _publish(folder, self._written[run], self._unused)
         self.discard()
@@ -115,7 +116,7 @@ class TableStore:
     def discard(self) -> None:
         """Remove the files that are not published."""
         for folder in self._outputs.values():
-            with suppress(Exception):  # such as a JVM that is gone: the error that ended it is raised by the caller
+            with suppress(Exception):  # if the JVM is gone, the caller raises the error that ended it
                 folder.remove(folder.work)
 
 

@@ -58,4 +58,4 @@ def _schema(table: Mapping[str, Any]) -> TableSchema:
 
 TABLES = {name: _schema(table) for name, table in _DATA["tables"].items()}
 FRAMES = {name: _schema(frame) for name, frame in _DATA["frames"].items()}
-"""The DataFrames of a trace; those of all classes are `rows`."""
+"""The columns of the DataFrames of a trace; `rows` are the columns of every trace class."""

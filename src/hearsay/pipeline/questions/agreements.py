@@ -1,4 +1,4 @@
-"""Requests, promises and refusals of peers over time, from rows about single parts of RPCs."""
+"""Requests, promises and refusals of peers by stretch of the run, from rows about single parts of RPCs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _COLUMNS = "run, run_start_us, run_end_us, stretch_s, event, kind, via, reason, 
 def parts(frames: Frames) -> DataFrame:
     """Return the parts of RPCs that the tables of this module count.
 
-    There is a row with sums for each stretch, fate, kind, via and reason. A part that arrives counts as sent in the
-    stretch of the send, and as arrived in the stretch of the arrival.
+    A row has sums for a stretch (`second`, `seconds`), fate (sent, arrived, dropped, refused), kind, via and reason.
+    A part that arrives counts as sent in the stretch of its send, and as arrived in the stretch of its arrival.
     """
     rows = " union all ".join(
         f"""select {_COLUMNS} from {{{name}}} where event in ('drop_rpc', 'reject') or {about}"""
@@ -36,7 +36,7 @@ def parts(frames: Frames) -> DataFrame:
 
 
 def refusals(frames: Frames) -> DataFrame:
-    """Return the table `refusals`."""
+    """Return the table `refusals`: parts that were dropped on the way or refused on arrival, by stretch."""
     return frames.query("""
         select run, second, seconds, fate, kind, reason, sum(rows) as rows, sum(count) as count,
                if(fate = 'refused', null, sum(bytes)) as bytes
@@ -44,8 +44,9 @@ def refusals(frames: Frames) -> DataFrame:
 
 
 def promises(frames: Frames) -> DataFrame:
-    """Return the table `promises`. For real nodes `answered` is null, because they do not record why a copy was sent
-    to them.
+    """Return the table `promises`: messages requested by IWANT, answers and broken promises, by stretch.
+
+    For real nodes `answered` is null, because they do not record why a copy was sent to them.
     """
     return frames.query("""
         with sums as (
@@ -63,7 +64,7 @@ def promises(frames: Frames) -> DataFrame:
 
 
 def idontwant(frames: Frames) -> DataFrame:
-    """Return the table `idontwant`."""
+    """Return the table `idontwant`: ids in IDONTWANTs, and the copies that these saved, by stretch."""
     figures = {
         "told": "if(fate = 'sent' and kind = 'idontwant', count, null)",
         "arrived": "case when kind = 'idontwant' and fate = 'arrived' then count when kind = 'idontwant' "

@@ -1,4 +1,4 @@
-"""The nodes that are up in each stretch of the run, and the delivery of the messages published in the stretch."""
+"""The nodes that are up in each stretch of a run (`rows.stretch_s`), and the delivery of its messages."""
 
 from __future__ import annotations
 

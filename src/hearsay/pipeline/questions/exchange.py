@@ -11,7 +11,7 @@ def exchange(frames: Frames) -> DataFrame:
     """Return the table `exchange`.
 
     A dial leads to a connection if it is the node's last event about this peer before the connection, and the
-    node has not started again since. Events of one time are in the order of `place`. `nodes` counts each node once,
+    node has not started again since. Events of the same time are ordered by `place`. `nodes` counts each node once,
     with its first such connection.
     """
     return frames.query("""

@@ -1,7 +1,7 @@
 """The links of a topic as a graph at a few times: degrees, components, diameter.
 
 A snapshot is a graph over the members of the topic at that time; components and diameter are those of the undirected
-graph that has an edge where either end has a link. Spark has no operation for these, so numpy and scipy draw them.
+graph that has an edge where either end has a link. Spark has no operation for them, so numpy and scipy compute them.
 
 In a trace of real nodes, links may lead to nodes without a trace, whose membership is unknown. Such a link counts for
 the degree of its node, and components and diameter are unknown.
@@ -39,11 +39,11 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The nodes of a topic at one time, and their places from 0 on."""
+    """The nodes of a topic at one time, with an index from 0 on for each."""
 
     count: int
     places: Ints
-    """The place of each node by its number; -1 for nodes that are not members."""
+    """The index of each node by its number; -1 for nodes that are not members."""
 
     @classmethod
     def of(cls, nodes: Ints) -> Members:
@@ -59,9 +59,10 @@ class Members:
 
 
 def draw(alive: Any, there: Any) -> list[Line]:
-    """Return the lines of the tables `mesh`, `degrees` and `mesh_links` (`kind`) at the times that the rows name.
+    """Return rows of the tables `mesh`, `degrees` and `mesh_links` for one topic; `kind` names the table of a row.
 
-    `alive` holds links with the time of their existence, `there` the memberships of the topic; both as Arrow tables.
+    Both arguments are Arrow tables. `alive` has links with the times of their existence. `there` has the memberships
+    of the topic; the `times` of the snapshots, `end_us` and `has_shape` are the same in all its rows.
     """
     facts = there.slice(0, 1).to_pylist()[0]
     known = there.filter(there.column("node").is_valid())
@@ -85,7 +86,7 @@ def _columns(table: Any, *names: str) -> list[Ints]:
 
 
 def _links_at(alive: Any, members: Members, time_us: int) -> Links:
-    """Return the links that exist, of members to members and to nodes that may be members."""
+    """Return the links of members that exist at a time, and lead to members or to nodes that may be members."""
     node, remote, since, until, unknown = _columns(alive, "node", "remote", "since_us", "until_us", "unknown")
     there = (since <= time_us) & (until > time_us)
     inside = there & (members.place(node) >= 0) & ((members.place(remote) >= 0) | unknown)
@@ -152,7 +153,7 @@ def _pictured(links: Links) -> Links:
 def largest_diameter(graph: Any, labels: Ints) -> int:
     """Return a diameter of the largest component, as the longest shortest path of four sweeps: never too large.
 
-    Each sweep starts at the farthest node of the one before; on random graphs the result is exact or one too small.
+    Each sweep starts at the farthest node of the previous one; on random graphs the result is exact or one too small.
     """
     start = int(np.flatnonzero(labels == np.bincount(labels).argmax())[0])
     longest = 0

@@ -12,19 +12,19 @@ FIGURES = ("delivery", "hops", "bytes_out", "bytes_in", "evenness", "mesh_shape"
 _REASONS = """
     case figure
       when 'hops' then 'real nodes do not know how many links a message crossed'
-      when 'delivery' then if(observers = 1, 'one node traced, and what others were given it cannot know', null)
+      when 'delivery' then if(observers = 1, 'only one node traced, and it does not know what others received', null)
       when 'evenness' then case when sized_out = 0 then 'the trace has no sizes of what was sent'
-                                when observers = 1 then 'one node traced' end
-      when 'mesh_shape' then if(observers = 1, 'one node traced, and links between others it cannot know', null)
+                                when observers = 1 then 'only one node traced' end
+      when 'mesh_shape' then if(observers = 1, 'only one node traced, and it does not know the links of others', null)
       when 'bytes_out' then if(sized_out = 0, 'the trace has no sizes of what was sent', null)
       when 'bytes_in' then if(sized_in = 0, 'the trace has no sizes of what was received', null)
-      when 'nodes_up' then if(node_ups = 0, 'the trace does not tell when nodes went up or down', null)
+      when 'nodes_up' then if(node_ups = 0, 'the trace does not record when nodes went up or down', null)
       when 'state' then if(states = 0, 'the trace has no rows about the state of nodes', null)
     end"""
 
 
 def measured(frames: Frames) -> DataFrame:
-    """Return the table `measured`: for each figure and run, whether the figure is known, and the reason if not."""
+    """Return the table `measured`: for each run and figure, True if the figure is known, and otherwise the reason."""
     sizes = " union all ".join(
         f"select run, count_if(event = 'send_rpc') as sized_out, count_if(event = 'recv_rpc') as sized_in "
         f"from {{{name}}} where not simulated and bytes is not null group by run"
@@ -47,7 +47,7 @@ def measured(frames: Frames) -> DataFrame:
 
 
 def known(trace: Trace, measured: Any) -> Known:
-    """Return for each figure the SQL condition that it is known in the run of a row."""
+    """Return by figure the SQL condition that the figure is known in the run of a row."""
     rows = measured.to_pylist()
     runs = {figure: {row["run"] for row in rows if row["figure"] == figure and row["measured"]} for figure in FIGURES}
     return {figure: of_runs(those, len(trace.names)) for figure, those in runs.items()}

@@ -3,8 +3,8 @@
 A router has a mesh (GRAFT and PRUNE); episub has active neighbours instead, and some of their links form a tree.
 Mesh, neighbours and tree are *layers*. A link of the tree ends at the latest when the nodes are no longer neighbours.
 
-Spark computes the times of each link. Components and diameter need a graph: numpy and scipy draw a few snapshots of
-a topic at once, from the links that existed then (`graph_snapshots`).
+Spark computes the times of each link. Components and diameter need a graph: numpy and scipy compute snapshots of a
+topic, a few in one task, from the links that existed at their times (`graph_snapshots`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hearsay.trace.folder.arrow import pa
 
 SNAPSHOTS = 40
 _TOGETHER = 10
-"""Snapshots that one task draws from the same links."""
+"""Maximum snapshots that one task computes from the same links. In this module they are a stretch."""
 _SECOND = 1_000_000
 _ENDS, _STARTS = 0, 1
-"""At the same microsecond an end comes before a start, and the stop of a node comes last."""
+"""Order of changes in the same microsecond: first ends of links, then starts, then nodes that go down (2)."""
 _LAYERS = {
     MESH_LAYER: {"graft": _STARTS, "prune": _ENDS},
     NEIGHBOURS_LAYER: {"neighbor_up": _STARTS, "neighbor_down": _ENDS},
@@ -37,13 +37,14 @@ _LONG = 9223372036854775807
 _GROUP = ("run", "topic", "layer", "stretch")
 _TABLE = {table: TABLES[table].columns for table in ("mesh", "degrees", "mesh_links")}
 _DRAWN = TableSchema("", {"kind": COMMON["kind"], **_TABLE["mesh"], **_TABLE["degrees"], **_TABLE["mesh_links"]})
-"""`kind` names the table of a line, which fills the columns of that table."""
+"""The columns of all three tables. `kind` names the table of a row, and only columns of this table are filled."""
 
 
 def links(frames: Frames) -> DataFrame:
-    """Return the times of all links: run, topic, layer, node, remote, since_us, until_us (exclusive).
+    """Return the times of all links: run, topic, layer, node, remote, since_us, exists, until_us (exclusive).
 
-    A link ends with its PRUNE or a similar event, or when its node goes down (`ends_us` of the table of nodes).
+    `exists` is False for the time after the end of a link. A link ends with its PRUNE or a similar event, or when its
+    node goes down (`ends_us`).
     """
     return frames.query(f"""
         with layers as (select * from values {_CHANGES} as layers(layer, event, change)),
@@ -66,7 +67,7 @@ def links(frames: Frames) -> DataFrame:
 
 
 def times(frames: Frames) -> DataFrame:
-    """Return the sampled times, in stretches: run, stretch, simulated, end_us, first_us, last_us, times."""
+    """Return a row for each stretch of snapshots: run, stretch, simulated, end_us, first_us, last_us, times."""
     return frames.query(f"""
         with steps as (
           select run, run_start_us, run_end_us, simulated,
@@ -86,7 +87,7 @@ def times(frames: Frames) -> DataFrame:
 
 
 def drawn(frames: Frames) -> DataFrame:
-    """Return the lines of `mesh`, `degrees` and `mesh_links` (`kind`) in one DataFrame."""
+    """Return the rows of `mesh`, `degrees` and `mesh_links` in one DataFrame; `kind` names the table of a row."""
     alive = frames.query("""
         select l.run, l.topic, l.layer, t.stretch, l.node, l.remote, l.since_us, l.until_us,
                not t.simulated and o.node is null as unknown
@@ -107,22 +108,22 @@ def drawn(frames: Frames) -> DataFrame:
 
 
 def mesh(frames: Frames) -> DataFrame:
-    """Return the table `mesh`."""
+    """Return the table `mesh`: degrees, symmetry, components and diameter of each snapshot."""
     return frames.query("select * from {drawn} where kind = 'mesh'")
 
 
 def degrees(frames: Frames) -> DataFrame:
-    """Return the table `degrees`."""
+    """Return the table `degrees`: the number of nodes by degree in each snapshot."""
     return frames.query("select * from {drawn} where kind = 'degrees'")
 
 
 def mesh_links(frames: Frames) -> DataFrame:
-    """Return the table `mesh_links`."""
+    """Return the table `mesh_links`: the links of the last snapshot, or a sample of them."""
     return frames.query("select * from {drawn} where kind = 'mesh_links'")
 
 
 def _draw(key: tuple[Any, ...], alive: Any, there: Any) -> Any:
-    """Return the lines of one group. This runs in a task."""
+    """Return the rows of one run, topic, layer and stretch. This runs in a task."""
     group = dict(zip(_GROUP, (each.as_py() for each in key), strict=True))
     lines = [line | group for line in draw(alive, there)] if len(there) else []
     return pa.Table.from_pylist(lines, arrow_schema(_DRAWN))

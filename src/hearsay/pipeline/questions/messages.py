@@ -3,8 +3,9 @@
 Rules:
 
 * A node is eligible for a message if it is in the topic from the publication until the window of the message closes.
-  A node whose application refuses the message is not eligible, and no node is if none accepted it.
-* Percentiles of a message come from one sorted array of its deliveries, which holds as many values as the topic has
+  A node whose application refuses the message is not eligible. If nodes refused it and no node accepted it from a
+  peer, no node is eligible.
+* Percentiles of a message come from one sorted array of its deliveries, which has as many values as the topic has
   nodes.
 """
 
@@ -21,8 +22,8 @@ VANISHES = "(event = 'drop_rpc' and time_us < run_end_us and reason in ('lost', 
 
 
 def sent(frames: Frames) -> DataFrame:
-    """Return sums over all rows of a message: its first publication, copies that were sent and that arrived,
-    duplicates and rejects that the trace records."""
+    """Return a row per message with sums over its rows: its first publication, copies that were sent and that
+    arrived, duplicates and rejects that the trace records."""
     return frames.query(f"""
         with sums as (
           select {{run}} as run, message, min(topic) as topic,
@@ -43,7 +44,8 @@ def receipts(frames: Frames) -> DataFrame:
     with the message's publication.
 
     latency_us is null if no publication is known. `away`: the node is not the publisher. `eligible`: the node is a
-    member of the topic from the publication until the window closes. Spark makes these rows and sums them up at once.
+    member of the topic from the publication until the window closes. Spark does not store these rows: it sums them up
+    while it reads the trace.
     """
     return frames.query(f"""
         select m.run, m.message, m.topic, m.event, m.peer as node, m.remote, m.hops, m.via, m.reason,
@@ -92,7 +94,7 @@ def members(frames: Frames) -> DataFrame:
 
 
 def percentile(values: str, percent: int) -> str:
-    """Return SQL for a percentile of a sorted array of integers, linear between order statistics, to a hundredth."""
+    """Return SQL for a percentile of a sorted array of integers: linear between order statistics, exact to 0.01."""
     position = f"((size({values}) - 1) * {percent})"
     below = f"get({values}, cast({position} div 100 as int))"
     above = f"coalesce(get({values}, cast({position} div 100 as int) + 1), {below})"
@@ -100,7 +102,7 @@ def percentile(values: str, percent: int) -> str:
 
 
 def reached(percent: int) -> str:
-    """Return SQL for the time until this share of the eligible nodes had the message; null if they never had."""
+    """Return SQL for the time until `percent` of the eligible nodes had the message; null if they never had it."""
     return f"if(eligible > 0, get(firsts, cast((eligible * {percent} + 99) div 100 as int) - 1), null)"
 
 

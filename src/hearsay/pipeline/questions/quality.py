@@ -12,7 +12,7 @@ STILL_WRITTEN = "still being written"
 
 
 def quality(frames: Frames) -> DataFrame:
-    """Return the table `quality`."""
+    """Return the table `quality`: a row for each check of a run, with the number of its findings."""
     return frames.query(f"""
         with sums as (
           select run, sum(repeated) as repeated, sum(if(published_us is null, delivered, 0)) as orphans,

@@ -82,7 +82,7 @@ def spans(frames: Frames) -> DataFrame:
 
     The columns are run, topic, disturbance, kind, disturbances, first_us, last_us, throughout.
 
-    Changes are summed up by second first; only those in the seconds of a topic's first and last message are compared
+    Changes are summed up by second; only changes in the seconds of a topic's first and last message are compared
     one by one.
     """
     return frames.query("""
@@ -129,7 +129,7 @@ def spans(frames: Frames) -> DataFrame:
 
 
 def resilience(frames: Frames) -> DataFrame:
-    """Return the table `resilience`."""
+    """Return the table `resilience`: delivery before, during and after each disturbance, and the time to heal."""
     ratios = ", ".join(
         f"sum(if(phase = '{phase}', delivered, 0)) / nullif(sum(if(phase = '{phase}', eligible, 0)), 0) "
         f"as ratio_{phase}"

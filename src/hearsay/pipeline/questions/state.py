@@ -1,4 +1,4 @@
-"""Memory per node: entries and bytes over the nodes sampled at a time."""
+"""Memory of nodes over time: mean and maximum of entries and bytes over the nodes sampled at the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hearsay.pipeline.rows import Frames
 
 
 def state(frames: Frames) -> DataFrame:
-    """Return the table `state`: `count` and `bytes` of a row are the entries of a node and their size."""
+    """Return the table `state`. In a trace row, `count` and `bytes` are the entries of a node and their size."""
     return frames.query("""
         select run, time_us, count(*) as nodes, sum(count) / nullif(count(count), 0) as entries_mean,
                max(count) as entries_max, sum(bytes) / nullif(count(bytes), 0) as bytes_mean, max(bytes) as bytes_max

@@ -14,7 +14,7 @@ _SUMS = ", ".join(f"sum({name}_out) as {name}_out, sum({name}_in) as {name}_in" 
 
 
 def traffic(frames: Frames) -> DataFrame:
-    """Return the table `traffic`: parts, ids and bytes by topic, node and kind, both ways."""
+    """Return the table `traffic`: parts, ids and bytes sent (`out`) and received (`in`) by topic, node and kind."""
     pieces: list[str] = []
     for name, kind, ids in (("message", "'publish'", "1"), ("rpc", "kind", "greatest(coalesce(count, 0), 0)")):
         by_kind = ", kind" if name == "rpc" else ""
@@ -44,7 +44,7 @@ def traffic(frames: Frames) -> DataFrame:
 
 
 def control(frames: Frames) -> DataFrame:
-    """Return the table `control`: what was sent by topic and kind, and the share of the bytes of the topic."""
+    """Return the table `control`: parts, ids, bytes sent by topic and kind, and the share of the topic's bytes."""
     return frames.query("""
         with summed as (
           select run, topic, kind, sum(parts_out) as parts, sum(ids_out) as ids, sum(bytes_out) as bytes
@@ -81,8 +81,8 @@ def control_shares(frames: Frames) -> DataFrame:
 def balance(frames: Frames) -> DataFrame:
     """Return the table `balance`: how evenly the bytes sent are spread over nodes, by topic and (topic null) in all.
 
-    The nodes of a topic are its members and those that sent for it; those of the run are all observed. Gini is
-    2 * sum(rank * bytes) / (nodes * sum) - (nodes + 1) / nodes, ranks from 1 in ascending order of bytes.
+    The nodes of a topic are its members and the nodes that sent for it; the nodes of the run are all `observers`.
+    Gini is 2 * sum(rank * bytes) / (nodes * sum) - (nodes + 1) / nodes, ranks from 1 in ascending order of bytes.
     """
     return frames.query(f"""
         with amounts as (

@@ -1,4 +1,4 @@
-"""Classes that a JVM loaded for an analysis, in a file with which later JVMs start faster (JEP 483, 514).
+"""A file of the classes that a JVM loaded for an analysis, with which later JVMs start faster (JEP 483, 514).
 
     ~/.cache/hearsay/jvm/java-25.0.2-spark-4.3.0-DIGEST.aot
 
@@ -21,7 +21,7 @@ from hearsay.trace.language.cache_places import cache_places
 
 FIRST_JAVA = 25
 ROOM = 1 << 30
-"""Bytes on the disk that the preparation takes; the file takes a fifth of it."""
+"""Free bytes on the disk that the preparation needs; the file takes a fifth of them."""
 _MAX_FILES = 2
 
 
@@ -60,7 +60,7 @@ def file_to_make() -> Path:
 
 
 def keep(made: Path, file: Path) -> None:
-    """Move a new file into its place, and remove all files except the ones used last."""
+    """Move the new file `made` to the path `file`, and remove all files except the last used `_MAX_FILES`."""
     made.replace(file)
     files = sorted(file.parent.glob("*.aot"), key=lambda each: each.stat().st_mtime, reverse=True)
     for old in files[_MAX_FILES:]:

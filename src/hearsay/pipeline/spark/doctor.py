@@ -27,6 +27,8 @@ LEAST_FREE = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """The result of a check; `mend` says how to fix a failed one."""
+
     what: str
     good: bool
     text: str

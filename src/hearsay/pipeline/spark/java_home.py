@@ -63,7 +63,7 @@ def find_java() -> Java:
 
 
 def java_home() -> Path:
-    """Return a home for Spark's scripts, of the Java that `hearsay` uses.
+    """Return a `JAVA_HOME` with which Spark's scripts start the Java that `hearsay` uses.
 
     Raises `SparkUnavailable` if there is no Java, and `OSError` if no cache folder can be written.
     """
@@ -99,7 +99,7 @@ def _version(home: Path) -> str | None:
 
 
 def _with_launcher(home: Path, text: str) -> Path:
-    """Return a home whose `bin/java` is this script. The script appears whole."""
+    """Write the script `text` to `bin/java` in `home`, unless it is there, and return `home`. The write is atomic."""
     folder = home / "bin"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     require_own_folder(folder)

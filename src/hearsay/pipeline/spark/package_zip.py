@@ -9,7 +9,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 def zip_package(folder: Path) -> Path:
-    """Return the zip, made in this folder."""
+    """Create the zip in `folder`, and return its path."""
     target = folder / "hearsay.zip"
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for file in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.toml")]):

@@ -57,7 +57,10 @@ def cores() -> int:
 
 
 def heap() -> str:
-    """Return the heap: `HEARSAY_SPARK_HEAP`, or a quarter of the machine's memory, between 1 and 16 GB."""
+    """Return the driver's heap, such as `4096m`: `HEARSAY_SPARK_HEAP`, or a quarter of the memory, from 1 to 16 GiB.
+
+    Raises `WrongSetting` if the variable cannot be used.
+    """
     memory = _memory_mib()
     chosen = os.environ.get(HEAP)
     if not chosen:

@@ -9,8 +9,8 @@ Rules:
   PySpark keeps for later commands. Unless embedded, tasks get this package as a zip (`package_zip.py`).
 * Files of a session are in its own folder, which no other user may read and which is removed with it; the
   driver here accepts no connection without its secret. Addresses are shown without tokens.
-* A session is built in a thread: so it can start early, and PySpark replaces the handler of Ctrl-C on the main thread
-  only.
+* A session is built in a thread. So it can start early, and PySpark does not replace the handler of Ctrl-C, which it
+  does on the main thread only.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
-"""If a user sets this, the session does not send this package to the tasks: the user has to."""
+"""If a user sets this, the session does not send this package to the tasks: the user has to send it."""
 _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
 _ON_LOOPBACK = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
@@ -159,6 +159,7 @@ def _opened(where: Where, rows: int, cores_per_task: int) -> SparkSession:
 
 
 def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
+    """Start a session in a thread. Returns its future."""
     made: Future[SparkSession] = Future()
 
     def make() -> None:

@@ -1,8 +1,8 @@
 """Settings of Spark SQL, chosen by the number of trace rows. Queries are the same for all sizes.
 
 For a small trace, planning takes most of the time. Its rows are one partition (`pipeline.rows`): joins and sums need
-no shuffle and no broadcast, and rules that reduce reading find nothing. Compiled stages read faster, but take time to
-compile.
+no shuffle and no broadcast, and optimizer rules that avoid reading gain nothing. Compiled stages read faster, but
+take time to compile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMPILED_ROWS = 250_000
 
 
 def settings_for(rows: int, embedded: bool) -> dict[str, str]:
-    """Return settings for an analysis of this number of rows. A cluster has its own partitions for large work."""
+    """Return settings for an analysis of `rows` rows. For large traces, a cluster's number of partitions is kept."""
     small = rows < SMALL_ROWS
     compiled = rows >= _COMPILED_ROWS
     partitions = 1 if small else 2 * cores()

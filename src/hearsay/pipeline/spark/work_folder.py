@@ -2,9 +2,8 @@
 
 Rules:
 
-* A folder belongs to the process that makes it, by a lock on a file in it, which is free when the process has ended
-  in any way.
-* A process that makes one removes this user's folders without a locked file.
+* The process that creates a folder locks a file in it, until the process ends in any way.
+* A process that creates a folder removes the user's folders whose file is not locked.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ class WorkFolder:
     lock: BinaryIO
 
     def remove(self) -> None:
-        """Remove the folder. Files that another process writes meanwhile are removed with the next new folder."""
+        """Remove the folder. Files that another process writes meanwhile remain until the next folder is made."""
         _remove(self.path)
         self.lock.close()
 
 
 def made_work_folder() -> WorkFolder:
-    """Return a new folder, which no other user may read, and remove those of processes that were killed."""
+    """Return a new folder, which no other user may read, and remove the folders of processes that were killed."""
     _remove_left_folders()
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
     unheld = path / f"{_HELD}.new"
@@ -76,7 +75,7 @@ def _remove_unless_held(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, the file with the lock last: a folder without that would stay for ever."""
+    """Remove a folder, the file with the lock last: a folder without this file would stay for ever."""
     for entry in path.iterdir():
         if entry.name != _HELD:
             shutil.rmtree(entry, ignore_errors=True) if S_ISDIR(entry.lstat().st_mode) else entry.unlink()
