@@ -78,7 +78,7 @@ def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> No
     with work_folder() as scratch, store_session(where, [*places, out]) as opened:
         spark = opened and opened.session
         runs, bad = load_readable([folder_at(place, spark, scratch) for place in places], window_us)
-        _name_bad(bad)
+        _print_bad(bad)
         outputs = {
             run.name: folder if out is None else folder_at(within(out, run.name), spark, scratch)
             for folder, run in runs.items()
@@ -88,7 +88,7 @@ def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> No
             with claimed_outputs({run.name: run.path for run in runs.values()}, outputs):
                 lines = analyzed_on_spark(where, [*runs.values()], outputs, opened)
         show_answers(lines, [*outputs.values()], options["as_json"])
-    _answer_for(bad, len(runs), options["allow_bad"])
+    _fail_if_bad(bad, len(runs), options["allow_bad"])
 
 
 def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
@@ -100,27 +100,27 @@ def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
     if uri is not None:
         raise WrongInput(f"{uri}: --format tracestat reads folders of this machine; copy the run")
     runs, bad = load_readable([Folder(Path(path)) for path in paths], None)
-    _name_bad(bad)
+    _print_bad(bad)
     for run in runs.values():
         if len(paths) > 1:
             click.echo(f"== {run.name}")
         click.echo(tracestat(run.path), nl=False)
-    _answer_for(bad, len(runs), allow_bad)
+    _fail_if_bad(bad, len(runs), allow_bad)
 
 
-def _name_bad(bad: list[str]) -> None:
+def _print_bad(bad: list[str]) -> None:
     """Print the problems of unreadable runs now, because the start of Spark takes a while."""
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
 
 
-def _answer_for(bad: list[str], good: int, allow_bad: bool) -> None:
+def _fail_if_bad(bad: list[str], good: int, allow_bad: bool) -> None:
     if bad and not allow_bad:
         raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
 
 
 def follow(options: dict[str, Any], window_us: int | None) -> None:
-    """Follow one run until it is complete, or for ever."""
+    """Follow one run until a signal; with --until-complete, until the run is complete."""
     from hearsay.pipeline.analyze import headlines
     from hearsay.pipeline.follow import Follower, has_begun, of_a_run
     from hearsay.pipeline.output.folders import is_same

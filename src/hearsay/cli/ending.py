@@ -82,14 +82,14 @@ def ending(error: BaseException) -> int:
             error.show()
             return error.exit_code
         case Unwound():
-            return _said(error.signalled.code, str(error.signalled))
+            return _report(error.signalled.code, str(error.signalled))
         case click.Abort() | KeyboardInterrupt():
             signalled = error if isinstance(error, Signalled) else Signalled()
-            return _said(signalled.code, str(signalled))
+            return _report(signalled.code, str(signalled))
         case InvalidInput():
-            return _said(2, *error.problems)
+            return _report(2, *error.problems)
         case Failure():
-            return _said(1, str(error))
+            return _report(1, str(error))
         case _:
             return _failed(error)
 
@@ -112,7 +112,7 @@ def close_output(code: int) -> int:
         _discard_output()
         if isinstance(error, BrokenPipeError):
             return code or 1
-        return _said(1, f"standard output cannot be written to: {error.strerror}")
+        return _report(1, f"standard output cannot be written to: {error.strerror}")
 
 
 def _failed(error: BaseException) -> int:
@@ -120,19 +120,19 @@ def _failed(error: BaseException) -> int:
         case OSError() if _output_is_at_fault():
             return 1
         case MissingExtra():
-            return _said(1, str(error))
+            return _report(1, str(error))
         case ModuleNotFoundError() if (how := how_to_install(error.name or "")) is not None:
-            return _said(1, how)
+            return _report(1, how)
         case MemoryError():
-            return _said(1, "out of memory; try fewer nodes or messages")
+            return _report(1, "out of memory; try fewer nodes or messages")
         case OSError():
-            return _said(1, system_words(error))
+            return _report(1, system_words(error))
         case _:
             from hearsay.core.shell.contract import RouterFailed, describe_error
 
             is_routers = isinstance(error, RouterFailed)
             words = str(error) if is_routers else f"a mistake in the program: {describe_error(error)}"
-            return _said(1, f"{words}; {DEBUG}=1 shows its traceback")
+            return _report(1, f"{words}; {DEBUG}=1 shows its traceback")
 
 
 def _output_is_at_fault() -> bool:
@@ -151,7 +151,7 @@ def _discard_output() -> None:
         os.close(nowhere)
 
 
-def _said(code: int, *lines: str) -> int:
+def _report(code: int, *lines: str) -> int:
     """Print lines on stderr, and return the exit code `code`."""
     for line in lines:
         print(f"hearsay: {line}", file=sys.stderr)

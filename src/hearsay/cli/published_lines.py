@@ -72,7 +72,7 @@ class InputLines:
         return answer
 
     def _read_pieces(self) -> None:
-        with suppress(RuntimeError):  # the loop is gone
+        with suppress(RuntimeError):  # the event loop is closed
             while True:
                 self._wanted.acquire()
                 piece: bytes | OSError

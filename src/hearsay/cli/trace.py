@@ -136,7 +136,7 @@ def import_command(
             imported = _on_spark(work, where, rows, opened) if on_spark else _here_or_on_spark(work, opened)
         if isinstance(out, str):
             send_run(target)
-    _name_quarantined(imported.record, "quarantined")
+    _print_quarantined(imported.record, "quarantined")
     _tell_imported(imported, out)
     if imported.record.quarantined and not allow_bad:
         raise click.exceptions.Exit(1)
@@ -176,7 +176,7 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
         yield run
     except NothingImported as nothing:
         run.discard()
-        _name_quarantined(nothing.record, problem)
+        _print_quarantined(nothing.record, problem)
         raise CommandFailed(f"nothing was {done}") from None
     except (RunFolderError, CommandFailed):
         run.discard()
@@ -215,7 +215,7 @@ def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened
         raise CommandFailed(f"the import failed: {in_one_line(error)}") from None
 
 
-def _name_quarantined(record: SourceRecord, what: str) -> None:
+def _print_quarantined(record: SourceRecord, what: str) -> None:
     from hearsay.text.escape import escape
 
     for file in record.quarantined:

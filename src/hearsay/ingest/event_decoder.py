@@ -6,7 +6,8 @@ Rules:
 * An event has a type, a peer, a time and the payload of its type, each once; an event without one of these is
   corrupt. Fields unknown to this version are skipped. An unknown type is an error.
 * Older traces differ in names only: v0.16 renamed ADD_PEER and REMOVE_PEER to ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM,
-  with the same numbers. Traces before August 2020 may lack topics, those before 2021 senders; their rows have none.
+  with the same numbers. Traces before August 2020 may lack topics, and traces before 2021 senders; then their
+  rows have none.
 * SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has a row for each part of the same RPC, at the
   time when it entered the queue of the peer. A second row would count each part twice.
 * Two steps, for speed: in place of a name, `decode` writes a span into the rows: offset and length of the name's
@@ -97,7 +98,7 @@ _PARTS = np.array(
     ],
     dtype=np.int64,
 )
-"""By field of ControlMeta, less one: kind, field of the topic, field of the ids to count."""
+"""Row n - 1, for field n of ControlMeta: kind of part, field of the topic, field of the ids to count; 0 for none."""
 
 _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.SUBSCRIBE), int(PartKind.UNSUBSCRIBE)
 _PEER, _REMOTE, _KIND, _TOPIC = int(Column.PEER), int(Column.REMOTE), int(Column.KIND), int(Column.TOPIC)

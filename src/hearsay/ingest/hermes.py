@@ -7,8 +7,8 @@ The rows of hermes and their use:
   gives the size of the data; validate_msg is not used. `msg_size` of an arrival is the size of the message as sent.
 * ihave, iwant, idontwant, sent_msg and peer_exchange (one row for each PRUNE of an RPC) are parts of RPCs;
   control_rpc sums them up and makes no rows. hermes does not keep GRAFTs and subscriptions inside RPCs.
-* generic has events without a family: publications, as JSON with the id in base64. Others make no rows.
-* Files are not trusted: a file that would unpack to much more than its size is refused, and a repeated text is kept
+* generic has events without a family: publications, as JSON with the id in base64. Other events make no rows.
+* Files are not trusted: a file that would unpack to much more than its size is refused, and a repeated text is stored
   in memory once, as in the file.
 * connect_disconnect is about connections, not streams of pubsub; it makes no rows but names implementations.
 """

@@ -48,7 +48,7 @@ _SCRATCH = ".spill-import"
 
 
 class NothingImported(Exception):
-    """No file could be read, or a run of a join could not. `record` has the reasons."""
+    """No file could be read, or one of the runs to join could not be read. `record` has the reasons."""
 
     def __init__(self, record: SourceRecord) -> None:
         super().__init__("no file could be read")

@@ -12,7 +12,7 @@ Go writes JSON in these forms, one event per line:
   after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
 * `timestamp` is a number of nanoseconds; protojson writes it as text, as it is an int64.
 * Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
-* Before September 2020 messages had `topics`, a list. The last topic is taken, as by today's protobuf readers.
+* Before September 2020 messages had `topics`, a list. The last topic is used, as by today's protobuf readers.
 * Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is corrupt.
 """
 

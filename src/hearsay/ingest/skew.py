@@ -62,7 +62,7 @@ def message_facts(rows: Rows) -> MessageFacts:
     publisher, published = (np.full(len(messages), NONE, dtype=np.int64) for _ in range(2))
     found = np.flatnonzero(rows[:, Column.EVENT] == TraceEvent.PUBLISH)
     keys = (Column.MESSAGE, Column.TIME_US, Column.PEER, Column.TOPIC)
-    found = found[order_of([rows[found, column] for column in keys])][::-1]  # the earliest is last, so it is kept
+    found = found[order_of([rows[found, column] for column in keys])][::-1]  # the earliest row is assigned last
     publisher[places[found]] = rows[found, Column.PEER]
     published[places[found]] = rows[found, Column.TIME_US]
     found = found[topics[found] != NONE]

@@ -39,7 +39,8 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class TraceStat:
-    """The figures of a trace. `events` are counts by TraceEvent; `cdf` has (milliseconds, copies until then)."""
+    """The figures of a trace. `events` are counts by TraceEvent; `cdf` has (milliseconds, copies with at most this
+    delay)."""
 
     peers: int
     topics: tuple[str, ...]

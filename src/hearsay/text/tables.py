@@ -66,7 +66,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
 
 
 def _transposed(head: Sequence[str], rows: Sequence[Sequence[str]], widths: tuple[int, int]) -> str:
-    """Return a transposed table, with a column for each row. `widths` are those of the titles and of the cells."""
+    """Return a transposed table, with a column for each row. `widths` are the widths of titles and of cells."""
     lines = zip(head, *rows, strict=True)
     return "\n".join(_line(line, [widths[0], *[widths[1]] * len(rows)], 1) for line in lines)
 

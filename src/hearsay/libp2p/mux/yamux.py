@@ -7,14 +7,14 @@ Rules:
   direction, RST both.
 * Every stream begins with a window of 256 KiB in each direction; only data counts. Data beyond the window is an error
   that ends the connection. A stream that is read gets a larger window while the connection's budget has room.
-* There are limits of streams that the peer opens (further ones are reset), of unread bytes, and of answers (to pings
-  and new streams) between two calls of `take`. Data waits in its stream until the window is open and earlier output
-  is taken; streams take turns. Waiting data is reserved in the budget of its stream, if it has one. Windows grow only
-  while there is room in `budget`.
-* Received data is passed on at once; only the header of an incomplete data frame is kept.
+* There are limits of streams that the peer opens (further streams are reset), of unread bytes, and of answers (to
+  pings and new streams) between two calls of `take`. Data waits in its stream until the window is open and `take` has
+  returned earlier output; waiting streams send one frame each in turn. Waiting data is reserved in the budget of its
+  stream, if the stream has one. Windows grow only while there is room in `budget`.
+* Received data is passed on at once; only the header of an incomplete data frame is stored.
 
-`receive` takes bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection is
-unusable; `go_away` reports this to the peer.
+`receive` handles received bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection
+is unusable; `go_away` reports this to the peer.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class DialError(Exception):
 
 
 class OwnAddress(DialError):
-    """The dialled address is that of this host."""
+    """The dialled address belongs to this host."""
 
 
 class EncodingError(ProtocolError):

@@ -110,7 +110,7 @@ class IdentifyLimits:
 class Identification:
     """The identify protocols on a host: it asks each new peer for its identity, answers requests and reads pushes.
 
-    `known` has the identities of connected peers. `on_identified` is called with each new one.
+    `known` has the identities of connected peers. `on_identified` is called with each new identity.
     """
 
     def __init__(self, host: NodeHost, agent: str, limits: IdentifyLimits | None = None) -> None:

@@ -49,7 +49,7 @@ class RegistryLimits:
     address_bytes: int = 4 * MIB
     bytes: int = 16 * MIB
     answer_bytes: int = 64 << 10
-    """Maximum bytes of registrations in an answer, which has at least one."""
+    """Maximum bytes of registrations in an answer. One registration is always allowed."""
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class Folder:
 
     @property
     def store(self) -> str:
-        """Return the file system. Files can move between folders with the same one."""
+        """Return the name of the file system. `take` moves files between folders of the same file system."""
         return ""
 
     @property
@@ -57,7 +57,7 @@ class Folder:
         return self.path.resolve()
 
     def claim(self, run: Path) -> AbstractContextManager[object]:
-        """Lock the folder, which is that of `run` or one for tables alone, so that no other process writes there."""
+        """Lock the folder, so that no other process writes to it: the folder of `run`, or one for tables alone."""
         of_the_run = (Holds.RUN, Holds.SERIES) if is_same(run, self.path) else ()
         inner = (METRICS_FOLDER, DICTIONARIES)
         if not of_the_run:
@@ -89,7 +89,7 @@ class Folder:
         """Copy a file that was written below `path` to the store, if the folder is in one."""
 
     def take(self, source: Folder, name: str, new: str) -> None:
-        """Move a file of a folder of the same store here, under a new name."""
+        """Move the file `name` of `source`, a folder of the same file system, to `new` in this folder."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source.path / name, self.path / new)
 

@@ -56,7 +56,7 @@ def stored_files(output: Path, table: str) -> list[Path]:
 
 
 def read_table(output: Path, table: str) -> Any:
-    """Return a stored table as an Arrow table. Raises `RunFolderError` without one."""
+    """Return a stored table as an Arrow table. Raises `RunFolderError` if there is no such table."""
     files = stored_files(output, table)
     if not files:
         raise RunFolderError(f"{output}: has no table {table}; run hearsay analyze {output} first")

@@ -31,7 +31,7 @@ PICTURED_NODES = 300
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Links at one time."""
+    """Links that exist at one time: `node[i]` has a link to `remote[i]`."""
 
     node: Ints
     remote: Ints

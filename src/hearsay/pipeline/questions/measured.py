@@ -1,4 +1,4 @@
-"""The figures that the trace of a run can give, and the reasons why it cannot give others."""
+"""The figures that can be computed from the trace of a run, and for other figures the reasons why not."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hearsay.pipeline.rows import Frames
 
 
 def memberships(frames: Frames) -> DataFrame:
-    """Return the table `memberships`: from a join until the leave, the node going down, or the end of the run.
+    """Return the table `memberships`: times from a join until the leave, the stop of the node, or the end of the run.
 
     In the same microsecond, the end of a membership comes before a join.
     """

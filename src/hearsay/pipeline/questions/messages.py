@@ -107,8 +107,8 @@ def reached(percent: int) -> str:
 
 
 def taken(frames: Frames) -> DataFrame:
-    """Return a row per message with arrays: latencies and hops of its deliveries (hops -1 if
-    unknown), and the nodes that accepted, rejected or refused it."""
+    """Return a row per message with arrays: latencies and hops (-1: unknown) of its deliveries, the nodes that
+    accepted or rejected it, and the nodes whose application refused it."""
     return frames.query("""
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
@@ -140,7 +140,7 @@ _FIRSTS = f"""transform(
 
 
 def summed(frames: Frames) -> DataFrame:
-    """Return a row per message with its sums, sorted latencies, and first deliveries at eligible
+    """Return a row per message with its sums, sorted latencies, and latencies of first deliveries at eligible
     nodes."""
     return frames.query(f"""
         with joined as (

@@ -2,8 +2,8 @@
 
 Rules:
 
-* The scenario names disturbances. Nodes that go up or down without one, and of real nodes connections that end, are
-  found in the trace, between the first and the last message.
+* The scenario names disturbances. Others are found in the trace, between the first and the last message: nodes that
+  go up or down although no disturbance says so, and for real nodes, connections that end.
 * A message is published *before* a disturbance if its window closes before it, *after* it if it is published later
   than its end, and *during* it otherwise. A disturbance without an end counts as a moment.
 * All disturbances together last from the first to the last of these events after the first message of the topic: a

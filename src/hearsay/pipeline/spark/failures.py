@@ -37,7 +37,7 @@ def first_line(error: BaseException) -> str:
 
 
 def quiet_the_gateway() -> None:
-    """Suppress PySpark's tracebacks about a JVM that is gone. The exception reports that.
+    """Suppress PySpark's tracebacks about a JVM that has ended, because an exception reports it, too.
 
     PySpark's gateway logs to the root logger, which then gets a handler, and to a logger of its own.
     """

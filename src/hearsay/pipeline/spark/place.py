@@ -42,12 +42,12 @@ class Where:
         return self.master is None and self.remote is None
 
     def __str__(self) -> str:
-        """Return the place for messages, without secrets."""
+        """Return where Spark runs, for messages, without secrets."""
         return shown(self.remote or self.master or "embedded")
 
 
 def spark_home() -> Path:
-    """Return the folder of Spark, as PySpark finds it; importing PySpark takes longer."""
+    """Return the folder of Spark, as PySpark finds it, without the slow import of PySpark."""
     found = find_spec("pyspark")
     return Path(os.environ.get("SPARK_HOME") or (found and found.origin and Path(found.origin).parent) or "")
 
