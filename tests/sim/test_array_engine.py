@@ -138,6 +138,27 @@ def test_engines_agree_on_the_order_of_notices_from_two_links():
     assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
 
 
+MEMBERS_FIND_A_FULL_MESH = """
+[network]
+nodes = 4
+[router]
+preset = "v1.1"
+degree = 3
+degree_low = 3
+degree_high = 3
+member_graft_is_judged = true
+places_per_address = 1
+[addresses]
+nodes_per_address = 2
+"""
+"""Members GRAFT again, and their GRAFTs are judged; the full mesh has a member with a lent place (PLACES-2)."""
+
+
+def test_engines_agree_on_the_graft_of_a_member_that_finds_the_mesh_full():
+    plan = plan_of(MEMBERS_FIND_A_FULL_MESH)
+    assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
+
+
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
 def test_engines_agree_in_corners(text):
     assert agree(plan_of(text))

@@ -12,8 +12,8 @@ off; simulated peers have no addresses):
   has a place of its own.
 * PLACES-2: Members of a mesh beyond the places of their address hold *lent* places. They are accepted while there is
   room, so that a network behind one address works as any other. They do not count towards D_low while peers with
-  places of their own are available; they are pruned first; and one of them is pruned when a peer with a place of its
-  own finds the mesh full.
+  places of their own are available; they are pruned first; and one of them is pruned when a peer that is not a member
+  would have a place of its own but finds the mesh full.
 """
 
 from __future__ import annotations

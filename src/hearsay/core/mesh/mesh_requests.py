@@ -84,8 +84,10 @@ class MeshRequests:
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
         mesh = self._mesh.topics.get(topic, NO_PEERS)
+        member = sender.id in mesh
         reason, prune = self._answer(sender, topic, mesh)
-        if reason == TAKEN_IN or (reason == MESH_IS_FULL and self._makes_way(topic, mesh, sender.id)):
+        finds_place = reason == MESH_IS_FULL and not member and self._makes_way(topic, mesh, sender.id)
+        if reason == TAKEN_IN or finds_place:
             self._shell.peers.subscribe(sender, topic)
             mesh.add(sender.id)
             self._mesh.entered(topic, sender.id)

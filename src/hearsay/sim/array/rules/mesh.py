@@ -186,7 +186,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         reason = MEMBER
     elif reason in (TAKEN_IN, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
         reason = NOT_A_SUBSCRIBER
-    if reason == MESH_IS_FULL and places(w, node) and _makes_way(w, th, now, node, slot, topic):
+    if reason == MESH_IS_FULL and not member and places(w, node) and _makes_way(w, th, now, node, slot, topic):
         reason = TAKEN_IN
     if reason == TAKEN_IN:
         flags(w)[slot, topic] |= SUBSCRIBED
