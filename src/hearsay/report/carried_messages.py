@@ -1,14 +1,14 @@
-"""Messages for the animation of a page, in addition to the typical one: all of a small run, some of a large one.
+"""The messages that a page can animate in addition to the typical one: all of a small run, some of a large run.
 
 Rules:
 
-* A page has room for `MAX_BYTES` of messages, shared equally by runs and topics. If not all fit, named messages come
-  first (the slowest, the first, …), then others, evenly spread over the run. Several runs on a page have the same
-  messages, if these exist in each.
-* Messages are read from the trace, at most about `MAX_ROWS` rows of it. If it cannot be read, only the typical
-  message of the tables is there. The page gives the number of messages, and the reason.
+* A page has at most `MAX_BYTES` of messages, divided equally among the topics of all runs. If not all messages fit,
+  those with a name in `_LISTS` (the slowest, the first, …) come first, then messages evenly spread over the run. A
+  message named in one run is also shown for the other runs that have it.
+* Deliveries are read from the trace, from about `MAX_ROWS` rows at most. If the trace cannot be read, the page has
+  only the typical message, from the table `spread`. The page states the number of messages, and why it has no more.
 * A message is packed as integers, column by column: nodes and times as differences from the previous delivery,
-  parents as distances, rings and angles as differences from the parent's.
+  parents as the number of deliveries back to the parent's, rings and angles as differences from the parent's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hearsay.trace.write.run_folder import DICTIONARIES
 MAX_BYTES = 2_000_000
 MAX_ROWS = 20_000_000
 _DELIVERY_BYTES, _MESSAGE_BYTES = 14, 300
-"""Approximate sizes in bytes."""
+"""Approximate sizes in bytes of a packed delivery, and of a packed message without its deliveries."""
 _COLUMNS = (
     "topic", "message", "publisher", "published_us", "delivered", "ratio", "p50_us", "max_us",
 )  # fmt: skip
@@ -68,16 +68,19 @@ class _Series:
     """The messages of a topic of a run."""
 
     shown: dict[str, Any]
+    """The series in the figure `spread`; `_carry` changes its `messages` and adds `lists`."""
     view: View
     run: Run
     known: Any
-    """Messages with a latency, in order of publication."""
+    """Rows of the table `messages` that have a latency, in order of publication."""
     lists: dict[str, int]
+    """Numbers of the named messages, by name."""
     trace: RunFacts | None = None
     why_not: str = ""
+    """The reason why the trace cannot be read; empty if it can."""
 
     def most(self, room: int, rows: int) -> int:
-        """Return the maximum number of messages that fit into the room and the rows to read."""
+        """Return how many messages fit into `room` bytes and `rows` rows of the trace; 0 without a trace."""
         if self.trace is None:
             return 0
         largest = min(MAX_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
@@ -86,7 +89,7 @@ class _Series:
 
 
 def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = MAX_BYTES) -> None:
-    """Add messages of the runs' traces to the animation, packed."""
+    """Add packed messages of the runs' traces to the figure `spread`, and notes with their number."""
     for figure in figures:
         if figure.id == ID:
             all_series = [_series(runs, each) for each in figure.series]
@@ -117,7 +120,7 @@ def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
 
 
 def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
-    """Add the messages of one topic in several runs. Each run may take `room` bytes and read `rows` rows."""
+    """Add the messages of one topic in several runs. Each run may use `room` bytes and read `rows` rows."""
     most = min((one.most(room, rows) for one in same if one.trace is not None), default=0)
     named = list(dict.fromkeys(number for one in same for number in one.lists.values()))
     for one in same:
@@ -177,7 +180,7 @@ def _deliveries(line: dict[str, Any], rows: ColumnArrays) -> list[dict[str, Any]
 
 
 def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield packed messages, with their rows of the result tables."""
+    """Yield packed messages, with their columns of the table `messages`."""
     lines = {line["message"]: line for line in one.known.to_pylist()}
     ids = _ids(one.run, [each["number"] for each in drawn])
     for each in drawn:
@@ -215,7 +218,7 @@ def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the first message, and as many of the next ones as fit."""
+    """Yield the first message, and the next ones until their JSON exceeds `room` bytes."""
     used = 0
     for place, message in enumerate(messages):
         used += len(json_for_script(message)) + 1
@@ -225,7 +228,7 @@ def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str,
 
 
 def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
-    """Return the ids of the messages that have an id."""
+    """Return the ids of the wanted messages by number, without those that have no id in the run's dictionary."""
     path = run.folder / DICTIONARIES / "messages.parquet"
     if not path.is_file():
         return {}
@@ -255,8 +258,8 @@ def _words(one: _Series) -> str:
 def packed_integers(values: NDArray[np.int64]) -> str:
     """Return integers as base64 VLQ, like source maps.
 
-    A number is twice its absolute value, plus one if negative, in digits of five bits, the lowest first. All digits
-    but the last have a sixth bit.
+    A number is encoded as twice its absolute value, plus one if negative, in digits of five bits, the lowest first.
+    All digits but the last have the sixth bit set.
     """
     rest = np.abs(values).astype(np.uint64) * 2 + (values < 0)
     widths = np.ones(len(rest), dtype=np.int64)

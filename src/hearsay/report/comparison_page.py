@@ -61,6 +61,9 @@ def write_comparison_report(
     changed: Sequence[str] = (),
     found: Sequence[Effect] = (),
 ) -> None:
+    """Write the page. `points` are the sides from A to B; `found` are the effects of the `changed` settings, if each
+    was also compared alone.
+    """
     names = asked.names
     sides = [tag("li", tag("b", f"{side} "), name) for side, name in zip("AB", names, strict=True)]
     facts = tag("ul", *sides, *(tag("li", words, class_="conditions") for words in asked.conditions), class_="facts")
@@ -127,7 +130,9 @@ def differences(lines: Sequence[FigureComparison]) -> Html:
 
 
 def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Html:
-    """Draw named intervals with verdicts on one scale, in shares of the width, so that words keep their size."""
+    """Draw a row for each name, verdict and interval, all on one scale. Positions are percentages of the width, so
+    that a narrow screen does not shrink the text.
+    """
     reaches = [_relative(line) for _, _, line in named]
     bounds = [bound for reach in reaches if reach is not None for bound in reach]
     far = max((abs(bound) for bound in bounds), default=0.0) * 1.1 or 0.01
@@ -159,7 +164,7 @@ def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Ht
 def _reach(
     line: FigureComparison, reach: tuple[float, float, float, float], across: Callable[[float], str]
 ) -> list[Html]:
-    """Draw an interval with its middle, on the range of differences that the test would not detect."""
+    """Draw an interval with its middle, over a grey bar of the differences that the test would not detect."""
     low, middle, high, least = reach
     wide = f"{float(across(least)[:-1]) - float(across(-least)[:-1]):.2f}%"
     unseen = tag("rect", x=across(-least), y=6, width=wide, height=16, class_="unseen-range")
@@ -175,7 +180,9 @@ def _tick_words(share: float) -> str:
 
 
 def _relative(line: FigureComparison) -> tuple[float, float, float, float] | None:
-    """Return low, estimate, high and the smallest detectable difference, as shares of A's mean."""
+    """Return low, estimate, high and the smallest detectable difference: of a ratio in points, else as shares of A's
+    mean. Return None if the metric was not compared.
+    """
     difference = line.difference
     if difference is None:
         return None

@@ -42,7 +42,10 @@ _AT_RECEIVER = (Step.VALIDATION, Step.HANDLING, Step.ASKING)
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A step: a line between two lanes, or a bar on one."""
+    """A drawn step of a path: a line between the lanes of two nodes, or a bar on one lane.
+
+    A lane is the horizontal line of a node; the lanes are in the order of the path.
+    """
 
     lanes: tuple[int, int]
     from_us: int
@@ -53,7 +56,7 @@ class _Stretch:
 
 
 def path_picture(message: Message, path: MessagePath | FastPath, until_us: int, width: int = svg.WIDE) -> Html:
-    """Draw a path from the publication to `until_us` after it."""
+    """Draw a path over the first `until_us` microseconds after the publication."""
     if isinstance(path, MessagePath):
         stretches, held = list(_steps(path)), list(_first_copies(message, path))
     else:
@@ -162,7 +165,7 @@ def write_explained_page(out: Path, explanation: Explanation) -> None:
 
 
 def section_parts(explanation: Explanation, shown: Section, max_rows: int = MAX_ROWS) -> Iterator[Html]:
-    """Yield picture, table, list and sentences of a section."""
+    """Yield the picture, or the table (at most `max_rows` rows) and the list, and the sentences of a section."""
     words = [tag("p", sentence) for sentence in shown.sentences]
     if shown.path is not None:
         draw = partial(path_picture, explanation.message, shown.path, shown.until_us)

@@ -1,7 +1,7 @@
-"""The charts of a report as data. The script of the page draws them, and `paper_runs.py` for papers.
+"""The charts of a report as data. The script of the page draws them; `paper_runs.py` draws them for papers.
 
-`assets/figures.toml` declares them; the modules `figures_*.py` add their series. Curves of millions of values are
-thinned to a few hundred points that look the same.
+`assets/figures.toml` declares the charts; the modules `figures_*.py` add their series. A curve of millions of values
+is thinned to a few hundred points that look the same.
 
 Integers stay exact, other numbers are rounded to five digits, and numbers that are not finite become null.
 """
@@ -40,15 +40,18 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A plot of a chart of lines. A series names its plot by number; the default is 0."""
+    """One of the plots of a chart of lines, which share the x axis. The key `panel` of a series is the index of its
+    plot (default 0).
+    """
 
     y: Axis
     height: int = 240
+    """Pixels on the page."""
 
 
 @dataclass(slots=True)
 class Figure:
-    """A chart. Each series has `run` and `topic` (its place); its other keys depend on the kind."""
+    """A chart. Each series has the keys `run` and `topic` (see `place`); its other keys depend on the kind."""
 
     id: str
     title: str
@@ -59,14 +62,14 @@ class Figure:
     x: Axis | None = None
     panels: Sequence[Panel] = ()
     measures: Sequence[str] = ()
-    """Meanings of the dash patterns, by their numbers in series."""
+    """Meanings of the dash patterns. The key `measure` of a series is an index of this list."""
     series: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
-    """Reasons why views have no series, unless nothing was measured."""
+    """Views without a series, with the reason. For a view without both, the page shows `why_empty`."""
     wide: bool = False
     optional: bool = False
-    """True if only some routers have it. Without data, it is omitted."""
+    """True if only some routers have such data. Without data, the chart is left out."""
     measured_as: str = ""
     """The row of the table `measured` that explains why the chart is missing."""
     of_one_topic: bool = False
@@ -75,7 +78,7 @@ class Figure:
     """Why the table may have no rows for a run."""
 
     def rows(self, runs: Sequence[Run], *columns: str) -> Iterator[tuple[Run, View, Any]]:
-        """Yield the rows of the source for each view, or for each view of a single topic."""
+        """Yield the rows of the table `source` for each view; with `of_one_topic`, only for views of one topic."""
         for run in runs:
             table = run.read(self.source, *columns)
             for view in run.topic_views if self.of_one_topic else run.views:
@@ -119,12 +122,12 @@ def declared_figures() -> Iterator[Figure]:
 
 
 def place(view: View) -> dict[str, Any]:
-    """Return the keys `run` and `topic`, which every series has."""
+    """Return the keys `run` and `topic` of a series: the indexes of the run and of the topic of its view."""
     return {"run": view.run, "topic": view.place}
 
 
 def numbers(values: Iterable[float | None]) -> list[float | int | None]:
-    """Return values as numbers of JSON."""
+    """Return values as numbers of JSON: rounded as the module's docstring says."""
     return [_number(value) for value in values]
 
 
@@ -143,9 +146,10 @@ BUCKETS = 240
 
 
 def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the share of all weight at or below each value, in at most `CURVE_POINTS` points with both ends.
+    """Return distinct values, and the share of the total weight at or below each.
 
-    Half of the points are evenly spread over the values and half over the shares, so body and tail stay fine.
+    At most `CURVE_POINTS` values are returned, with the lowest and the highest: half of them evenly spread over the
+    values and half over the shares, so that both the steep part and the tail of the curve keep their shape.
     """
     if not len(values) or not weights.sum():
         return np.empty(0), np.empty(0)
@@ -163,7 +167,7 @@ def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
-    """Return the load at evenly spaced ranks from 0 to 1, the smallest first; nodes without a value have no load."""
+    """Return evenly spaced ranks from 0 to 1, and the load at each, ascending. Nodes without a value have load 0."""
     loads = np.sort(np.concatenate((np.zeros(max(0, nodes - len(values))), values)))
     if not len(loads):
         return np.empty(0), np.empty(0)
@@ -172,7 +176,7 @@ def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
 
 
 def buckets(times: Floats) -> list[NDArray[np.int64]]:
-    """Return the places of values in groups of adjacent times: at most `BUCKETS`, in order of time."""
+    """Return the indexes of the times in groups of adjacent times: at most `BUCKETS` groups, in order of time."""
     if not len(times):
         return []
     order = np.argsort(times, kind="stable")
@@ -184,7 +188,7 @@ def buckets(times: Floats) -> list[NDArray[np.int64]]:
 
 
 def evenly(length: int, most: int) -> NDArray[np.int64]:
-    """Return at most `most` of `length` places, evenly spread, with the first and last."""
+    """Return at most `most` of the indexes below `length`, evenly spread, with the first and the last."""
     if length <= most:
         return np.arange(length)
     return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))

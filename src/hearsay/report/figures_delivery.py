@@ -29,7 +29,7 @@ def delivery_cdf(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def _long_tail(line: dict[str, Any]) -> bool:
-    """Return whether the slowest delivery is so late that the rest of a linear curve would be flat."""
+    """Return whether the slowest delivery takes so long that a linear axis would squeeze all others to one side."""
     median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
 
@@ -68,7 +68,7 @@ def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[float], list[float]]:
-    """Return the first second of each group of rows, and a value of the group."""
+    """Group rows by adjacent seconds; return the first second of each group, and `figure_of` the group."""
     times = column(rows, "second")
     groups = buckets(times)
     return [float(times[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
@@ -163,7 +163,7 @@ ID = "spread"
 MAX_DELIVERIES = 1000
 SIDE = 1000
 TURN = 8192
-"""Parts of a full turn."""
+"""Angles are integers; a full turn has this many units."""
 HOPS = "Rings are hops away from the publisher."
 HOPS_UNKNOWN = "Rings follow the senders in the traces; real nodes do not measure hops."
 
@@ -178,15 +178,16 @@ def spread_of_a_message(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def drawn_spread(rows: Any) -> dict[str, Any]:
-    """Return the deliveries of a message, which are rows of the table `spread`, with places in a tree.
+    """Return the deliveries of a message, given as rows of the table `spread`, with their positions in a tree.
 
-    A place is a ring and a part of a turn. Deliveries are in order of time.
+    Deliveries are in order of time. A position is a ring (its hops) and an angle in units of `TURN`; a parent is the
+    index of the sender's delivery, or -1.
     """
     rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
     rows = rows.take(evenly(len(rows), MAX_DELIVERIES))
     nodes: list[int] = rows.column("node").to_pylist()
     parents: list[int] = []
-    # A restarted node may get a message again; it forwards its last delivery.
+    # A restarted node may get a message again: its last delivery so far is the parent of those that it causes.
     latest: dict[int, int] = {}
     for number, (node, remote) in enumerate(zip(nodes, rows.column("remote").to_pylist(), strict=True)):
         parents.append(latest.get(remote, -1))

@@ -119,7 +119,7 @@ def _picture(links: Any) -> dict[str, Any] | None:
 _SCORE, _BELOW = 0, 1
 _MEDIAN, _LOWEST, _THRESHOLD = range(3)
 _NEAR = 2
-"""Factor: a threshold is drawn if the lowest score came this near. A far threshold would flatten the curves."""
+"""A threshold below this multiple of the lowest score is not drawn, because it would flatten the curves."""
 
 
 def scores_over_time(chart: Figure, runs: Sequence[Run]) -> None:
@@ -148,7 +148,7 @@ def _add_scores(chart: Figure, view: View, rows: Any, start_us: int, bounds: Map
 
 
 def _at_the_end(last: Row, bounds: Mapping[str, float]) -> str:
-    """Return the shares of scores below thresholds at the end."""
+    """Return a note with the shares of the scores that are below 0 and below each threshold at the end."""
     parts = [f"at the end {percent(last['below_zero'])} of {plural(last['pairs'], 'score')} are below 0"]
     for name, bound in bounds.items():
         parts.append(f"{percent(last[f'below_{name}'])} below {figure(bound)} ({name})")
@@ -160,12 +160,12 @@ COLUMNS_OVER_TIME = {
     "idontwant": ("withheld_bytes", "withdrawn_bytes"),
     "exchange": ("dials", "connections"),
 }
-"""Columns of tables with amounts over time, a line each."""
+"""The columns drawn over time, a line for each, by result table."""
 
 
 def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
-    """Add lines of amounts per second, and a note with the sums. Leave out runs without rows, and for promises those
-    that broke none.
+    """Add lines of amounts per second, and a note with the sums. Leave out runs without rows; in the chart of
+    promises, also runs without a broken promise.
     """
     names = COLUMNS_OVER_TIME[chart.source]
     for run in runs:
@@ -185,7 +185,9 @@ def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
 
 
 def _stretches(rows: Any, names: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Return times and amounts per second. A time without a row has amount 0."""
+    """Return the times from the first to the last row, and the amounts per second of each column. At a time without a
+    row, the amount is 0.
+    """
     width = rows.column("seconds")[0].as_py()
     places = (column(rows, "second") / width).astype(int)
     places -= places[0]

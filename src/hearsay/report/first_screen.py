@@ -2,12 +2,13 @@
 
 Rules:
 
-* The table has a row per run and topic, and on a narrow screen a list per question. A bar shows the share of the
-  largest value of its column.
+* The table has a row per run and topic; on a narrow screen it becomes a list per question. A bar shows a value as a
+  share of the largest value of its column.
 * The best and the worst value of a column are marked, if the values shown differ. Only complete runs are marked,
-  because a run that ended early sent less. One run each proves no difference; the header has the number of seeds.
-* Settings that differ, except those of routers, are listed next to the table; without any, the header says that only
-  the router differs. Incomplete runs are marked in the table.
+  because a run that ended early sent less. A mark compares single runs and so proves no difference; the header has
+  the number of seeds.
+* Settings that differ are listed next to the table; if the runs have different routers, without the settings of the
+  router. If only the router differs, the header says so. Incomplete runs have a badge in the table.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ QUESTIONS = (
     ("state_per_node", "mean memory per node", "How much does a node keep, over time?"),
 )
 _BARS_FROM = {"delivery_ratio": 1, "load_max_over_mean": 1}
-"""Values at which bars begin, if not at 0. Nodes with equal traffic have a load of 1. Shares delivered, at most 1,
-have no bars, because bars of 99.9 % and 100 % would look the same."""
+"""Values at which bars begin, if not at 0. If all nodes send the same, `load_max_over_mean` is 1. A delivery ratio is
+at most 1 and so has no bar; bars of 99.9 % and 100 % would look the same."""
 MEASURED_AS = {
     "delivery_ratio": "delivery",
     "control_bytes_share": "bytes_out",
@@ -48,7 +49,7 @@ MEASURED_AS = {
     "hops_mean": "hops",
     "state_per_node": "state",
 }
-"""Rows of the table `measured` that explain missing metrics."""
+"""The row of the table `measured` that has the reason why a metric is missing, by metric."""
 _OF_SIZE = ("network.nodes", "workload.messages")
 _NO_CAVEATS = ("rows", "incomplete")
 _CHECKS = {
@@ -201,7 +202,7 @@ def is_complete(run: Run) -> bool:
 
 
 def caveats_section(selection: Selection) -> Html:
-    """Return the limits of the runs' figures; empty if there are none."""
+    """Return the section of all runs' caveats; empty if there are none."""
     items = [
         tag("li", named(selection, place), ": ", warning)
         for place, run in enumerate(selection.runs)
@@ -214,7 +215,7 @@ def caveats_section(selection: Selection) -> Html:
 
 
 def caveats(run: Run, checks: Sequence[Row]) -> Iterator[str]:
-    """Yield the limits of a run's figures, a sentence each."""
+    """Yield sentences, each with a reason not to rely on some metrics of a run. `checks` are rows of `quality`."""
     if not is_complete(run):
         details = [row["detail"] for row in checks if row["check"] == "incomplete"]
         ended = "was interrupted" if details in ([], [None]) else f"is {details[0]}"

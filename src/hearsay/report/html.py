@@ -27,14 +27,14 @@ _MAX_BYTES_OF_0_1 = 64 << 20
 
 
 class ReportError(Failure):
-    """A run without a report, or a report that cannot be written. The text names the path."""
+    """Failure to read a run for a report, or to write a report. The message names the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
 
 def require_report_or_nothing(path: Path) -> None:
-    """Raise `ReportError` if something other than a report is at a path."""
+    """Raise `ReportError` if the path exists and is not a report of Hearsay, or if it cannot be inspected."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -94,7 +94,9 @@ class Html(str):
 
 
 def tag(name: str, *content: object, **attributes: str | int | bool | None) -> Html:
-    """Return an element. `class_` is the class, `data_x` becomes `data-x`; True has no value, None is left out."""
+    """Return an element. The keyword `class_` gives the attribute `class`, and `data_x` gives `data-x`. True gives an
+    attribute without a value; False and None give no attribute.
+    """
     parts: list[str] = []
     for key, value in attributes.items():
         key = key.rstrip("_").replace("_", "-")
@@ -123,7 +125,9 @@ def visible(text: str) -> str:
 
 
 def name_shown(name: str) -> Html:
-    """Return a name from outside, isolated, so that its direction does not change the text around it."""
+    """Return a name from a run in an element that isolates it, so that right-to-left letters do not reorder the text
+    around it.
+    """
     return tag("bdi", name, class_="name", title=name)
 
 
@@ -137,7 +141,7 @@ def capitalized(text: str) -> str:
 
 
 def json_for_script(data: Any) -> Html:
-    """Return JSON that no HTML parser takes for markup, for a script element."""
+    """Return JSON for a script element, with the characters of markup as escapes."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for char, replacement in _ESCAPES.items():
         text = text.replace(char, replacement)
@@ -145,7 +149,7 @@ def json_for_script(data: Any) -> Html:
 
 
 def document(title: str, body: Iterable[object], *, style: str, script: str = "") -> str:
-    """Return a page with one style and at most one script, which may request nothing."""
+    """Return a page with one style and at most one script. Its policy forbids all requests and all other code."""
     style = palette.css() + style
     allowed = f"'{_source_hash(script)}'" if script else "'none'"
     policy = (
@@ -173,7 +177,7 @@ def footer() -> Html:
 
 
 def write_page(path: Path, title: str, header: Iterable[object], sections: Iterable[object], *styles: str) -> None:
-    """Write a report without scripts, in the style of all reports and in these."""
+    """Write a report without scripts. `styles` are the assets that follow the style sheets of all reports."""
     style = "".join(asset(name) for name in ("page.css", "study.css", *styles))
     body = [tag("header", *header), tag("main", *sections), footer()]
     write_report_file(path, document(title, body, style=style))
@@ -184,7 +188,7 @@ def section(title: str, id_: str, *content: object) -> Html:
 
 
 def opening(title: str, id_: str, *content: object, about: str = "", class_: str = "") -> Html:
-    """Return a section that can be opened; the text `about` is shown next to its title."""
+    """Return a closed section that the reader can open; the text `about` is shown next to its title."""
     small = tag("small", about) if about else ""
     summary = tag("summary", tag("h3", title), small)
     return tag("details", summary, *content, id=id_, class_=f"card opening {class_}".rstrip())
@@ -197,7 +201,9 @@ def scrolling(content: Html, label: str) -> Html:
 def labelled_table(
     heads: Sequence[str], rows: Iterable[Sequence[object]], label: str, text: Collection[int] = (0,)
 ) -> Html:
-    """Return a table that becomes a list on a narrow screen. Columns in `text` have words, the others numbers."""
+    """Return a table that becomes a list on a narrow screen. `text` are the indexes of the columns with words; the
+    others have numbers, which are aligned at the right.
+    """
     kinds = [None if place in text else "number" for place in range(len(heads))]
     head = [tag("th", title, scope="col", class_=kind) for title, kind in zip(heads, kinds, strict=True)]
     body: list[Html] = []

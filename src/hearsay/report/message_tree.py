@@ -23,20 +23,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RadialTree:
-    """Places of the nodes of a tree."""
+    """Positions of the nodes of a tree, in a square with sides of 1. Angles are in radians."""
 
     x: Floats
     y: Floats
     angle: Floats
     ring: NDArray[np.int64]
     radii: Floats
-    """Radii of the rings 0, 1, …; a ring with more nodes has more space before it."""
+    """Radii of the rings 0, 1, …; the more nodes a ring has, the larger is its distance from the ring inside it."""
 
 
 def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTree:
-    """Return a tree around its root: a node's ring is its hops, known or counted; its angle is near its parent's.
+    """Arrange the nodes of a tree in rings. A node's ring is its hops or, if these are None, the ring after its
+    parent's.
 
-    Parents come before their children; -1 is a root. A node without a parent has the angle of its place in order.
+    `parents` are indexes of nodes, and a parent comes before its children; -1 is no parent. Nodes without a parent
+    divide the full turn in their order, and children divide the angle of their parent.
     """
     count = len(parents)
     ring = np.zeros(count, dtype=np.int64)
@@ -71,7 +73,9 @@ def _radii(crowds: NDArray[np.int64]) -> Floats:
 def _share_out(
     nodes: Sequence[int], leaves: NDArray[np.int64], start: float, width: float, starts: Floats, widths: Floats
 ) -> None:
-    """Divide an angle among siblings by the number of leaves below them."""
+    """Divide the angle `width` from `start` among siblings, by the number of leaves below each; fill `starts` and
+    `widths`.
+    """
     total: Any = sum(int(leaves[node]) for node in nodes)
     at = start
     for node in nodes:
@@ -95,7 +99,9 @@ class Tree:
 
 
 def message_tree(message: Message, emphasized: Collection[int]) -> Tree | None:
-    """Draw the first delivery of each node. The paths to emphasized nodes are always drawn."""
+    """Draw the first delivery of each node; of many nodes, a sample that contains the paths to emphasized nodes.
+    Return None without deliveries.
+    """
     history, publisher = message.history, message.history.publisher
     deliveries = history.deliveries
     first = deliveries.first()

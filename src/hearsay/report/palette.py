@@ -12,7 +12,7 @@ COUNT = len(LIGHT)
 NEUTRAL = 7
 """The number of grey, for series of no router."""
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
-"""Routers by the numbers of their colours, in all reports and figures."""
+"""Routers in the order of their colours, which are the same in all reports and figures."""
 MARKS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0Z",
     "M-3.2-3.2h6.4v6.4h-6.4Z",
@@ -40,8 +40,8 @@ def css() -> str:
 
 
 def numbers_of(routers: Iterable[object]) -> list[int]:
-    """Return a number for the colour and mark of each series. The first series of a router in `ROUTERS` gets the
-    number of the router.
+    """Return a number for the colour and mark of each series, given the router of each. The first series of a router
+    in `ROUTERS` gets the number of the router, every other series the next free number.
     """
     names = list(routers)
     own = {names.index(name): number for number, name in enumerate(ROUTERS) if name in names}
@@ -53,5 +53,5 @@ def numbers_of(routers: Iterable[object]) -> list[int]:
 
 
 def mark_of(series: int) -> int:
-    """Return the mark of a series; series that share a colour have different marks."""
+    """Return the index of the mark for a number of `numbers_of`; numbers that share a colour have different marks."""
     return (series + series // COUNT) % COUNT

@@ -6,7 +6,7 @@ Rules:
 * Fonts are embedded as TrueType, as venues require, and text stays text.
 * Colours are those of the pages. Lines also differ by dashes, points by shape, bars by hatches.
 * The same input gives the same bytes: files have no date.
-* Names from outside are plain text: no mathematics, no control characters.
+* Names from runs and studies are plain text: no mathematics, no control characters.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 @contextmanager
 def styled() -> Generator[None]:
-    """Draw and save in the style of a paper, independent of the user's settings."""
+    """Let matplotlib draw in the style of papers while the context lasts, whatever the user's settings."""
     require_extra("figures")
     matplotlib: Any = import_module("matplotlib")
     style = as_file(files("hearsay.report").joinpath("assets", "paper.mplstyle"))
@@ -62,7 +62,7 @@ def sheet(width: float, height: float) -> Any:
 
 
 def shown(name: str, most: int = 60) -> str:
-    """Return a name from outside for a label."""
+    """Return a name from a run or study as a label of at most `most` characters."""
     text = escape(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -119,7 +119,7 @@ def legend(drawn: Any, handles: Sequence[Any], words: Sequence[str]) -> None:
 
 
 def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
-    """Write figures, each with the name of its files; return the files."""
+    """Write figures, given with the names of their files; return the files. Raise `ReportError` without figures."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -143,7 +143,7 @@ def save(drawn: Any, folder: Path, name: str) -> list[Path]:
 
 
 def _as_png(drawn: Any) -> bytes:
-    """Return the figure as PNG. Its computed layout is kept, since that takes as long as drawing."""
+    """Return the figure as PNG, and keep its layout for the PDF, since the layout takes as long as drawing."""
     drawn.set_dpi(DOTS_PER_INCH)
     held = BytesIO()
     import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn).print_png(

@@ -36,9 +36,9 @@ Series = Sequence[dict[str, Any]]
 _LEGEND, _FOOT = 0.28, 0.45
 """Inches for a line of the legend, and for the labels of an axis."""
 _PANEL_PIXELS = 130.0
-"""Pixels of a panel of the page for an inch."""
+"""Pixels of a panel's height on the page that become an inch on paper."""
 _MARKS_APART = 0.16
-"""Distance of marks, as a share of the diagonal of the axes."""
+"""Distance between two marks of a line, as a share of the diagonal of the axes."""
 _LARGEST_MARK, _SMALLEST_MARK = 5.0, 3.0
 """Sizes in points."""
 _MAX_NAME_LENGTH = 40
@@ -50,7 +50,7 @@ def write_run_figures(runs: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _run_sheets(selection: Selection) -> Iterator[tuple[str, Any]]:
-    """Yield each chart with the name of its file; with several topics, the name has the topic."""
+    """Yield the file name and the drawing of each chart; with several topics, the file name contains the topic."""
     names = _file_names(selection.topics)
     for figure in figures_of(selection.runs):
         for place, name in enumerate(names):
@@ -60,7 +60,7 @@ def _run_sheets(selection: Selection) -> Iterator[tuple[str, Any]]:
 
 
 def _file_names(topics: Sequence[str]) -> list[str]:
-    """Return different names that any file system accepts."""
+    """Return a different name for each topic, which any file system accepts."""
     names: list[str] = []
     for number, topic in enumerate(topics):
         name = re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")[:_MAX_NAME_LENGTH] or f"topic-{number}"
@@ -69,7 +69,7 @@ def _file_names(topics: Sequence[str]) -> list[str]:
 
 
 def drawn_sheet(figure: Figure, series: Series, runs: Selection) -> Any:
-    """Draw a figure. `series` are those of one topic."""
+    """Draw a figure. `series` are its series of one topic."""
     return _DRAW[figure.kind](figure, series, runs)
 
 
@@ -116,9 +116,10 @@ def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: S
 
 
 def _mark(run: int, runs: Selection, alone: bool = False) -> dict[str, Any]:
-    """Return the mark at some points of a run's lines, so that runs differ without colours.
+    """Return the style of the marks at some points of a run's lines, so that runs differ without colours.
 
-    The first runs have the largest marks, and each run has them at other points, so that no mark covers another.
+    The first runs have the largest marks, and each run has its marks at other points, so that no mark covers another.
+    A single run has a mark only if its line is one point (`alone`).
     """
     count = len(runs.runs)
     if count == 1:
@@ -154,7 +155,7 @@ def _bars(figure: Figure, series: Series, runs: Selection) -> Any:
 
 
 def _bar(run: int, runs: Selection) -> dict[str, Any]:
-    """Return the style of a run's bars: hatches tell runs apart without colours."""
+    """Return the style of a run's bars; hatches distinguish the runs without colours."""
     hatch = HATCHES[run % len(HATCHES)] if len(runs.runs) > 1 else ""
     return {"facecolor": _colour(runs, run), "edgecolor": "white", "linewidth": 0.3, "hatch": hatch}
 
@@ -191,7 +192,7 @@ def _spread(figure: Figure, series: Series, runs: Selection) -> Any:
 
 
 def _pictures(series: Series, runs: Selection, fill: Callable[[Any, dict[str, Any]], Any], words: str) -> Any:
-    """Draw a square for each run, two in a row, each with its own colour scale."""
+    """Draw a square for each run, two in a row, each with its own colour scale; `words` label the scale."""
     across = min(2, len(series))
     down = -(-len(series) // across)
     drawn = sheet(COLUMN * across, 3.4 * down)

@@ -29,9 +29,9 @@ from hearsay.text.numbers import FORMS, plain
 
 _HEIGHT = 2.1
 _NAME_PIXELS, _LINE_PIXELS = 70, 10
-"""Room for a name, at 100 pixels per inch."""
+"""Width and height that the name of a point needs, in pixels (100 per inch)."""
 _EDGE = 0.03
-"""Share of the axes outside their scales."""
+"""Margin beyond each end of a scale, as a share of its length."""
 
 
 def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
@@ -83,7 +83,7 @@ def _curve(axes: Any, across: Sequence[float], y: Scale, curve: Curve, metric: M
 
 
 def _mark_scales(axes: Any, x: Scale, y: Scale) -> None:
-    """Show the ticks of the pages' scales, which are from 0 to 1."""
+    """Set the limits and ticks of both axes from scales, which map values to positions from 0 to 1."""
     for which, scale in (("x", x), ("y", y)):
         getattr(axes, f"set_{which}lim")(-_EDGE, 1 + _EDGE)
         places, words = zip(*scale.ticks, strict=True)
@@ -163,7 +163,7 @@ def _name_spots(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
 
 
 def _grid(facets: int, with_legend: bool, height: float = _HEIGHT) -> tuple[Any, Any]:
-    """Return a figure and its axes: one fills a column, several are two in a row, with a common scale."""
+    """Return a figure with axes for each facet: one fills a column, several are in rows of two with one y axis."""
     across = min(2, facets)
     down = -(-facets // across)
     drawn = sheet(COLUMN if across == 1 else TWO_COLUMNS, height * down + 0.3 * with_legend)

@@ -1,10 +1,11 @@
-"""The page of a report: a first screen with a table and two charts, and below it sections that open.
+"""The page of a report: a first screen with a table and two charts, and below it sections that the reader can open.
 
 Rules:
 
 * One file, no network: a policy forbids every request, and only this page's own script and style run.
 * Words are HTML and need no script. Charts are data, drawn by the script of the page when their section is open.
-* An element of one topic has `data-topic`; the script shows the chosen topic, without a script all are shown.
+* An element of one topic has `data-topic`; the script hides the topics that are not chosen. Without the script, the
+  page shows all topics.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from hearsay.text.numbers import Form, count, percent, plural, seconds
 from hearsay.text.numbers import shown as shown_number
 
 MAX_LINES = 60
-"""Rows of the table of runs."""
+"""Maximum rows of the table of metrics, and of the table of disturbances."""
 _SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
 _FACTS = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))
 FIRST = ("latency", "churn")

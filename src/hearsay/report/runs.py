@@ -51,20 +51,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class View:
-    """A topic of a run, the subject of a line in a chart. `place` is the place of the topic in the report."""
+    """A topic of a run, or all its topics together: the subject of a line in a chart."""
 
     run: int
+    """Index of the run in `Selection.runs`."""
     place: int
+    """Index of the topic in `Selection.topics`."""
     topic: int | None
-    """Number of the topic; None for all topics together."""
+    """Number of the topic in the run; None for all topics together."""
     headline: Row
     nodes: int | None
-    """Number of the topic's members and of other nodes that sent parts of the topic."""
+    """Number of the topic's members and of other nodes that sent parts of the topic; None if unknown."""
     alone: bool
     """True if the run has no other topic."""
 
     def rows(self, table: Any) -> Any:
-        """Return the rows of the topic."""
+        """Return the rows of a result table that are about the topic."""
         if self.topic is None:
             return table
         return table.filter(compute.equal(table.column("topic"), self.topic))
@@ -99,7 +101,7 @@ class Run:
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
     def why_not(self, figure: str) -> str | None:
-        """Return why the trace lacks a figure; None if it has it."""
+        """Return the reason from the table `measured` why the trace lacks a figure; None if it has the figure."""
         return self._unmeasured.get(figure)
 
     @property
@@ -124,7 +126,7 @@ class Run:
             return None
 
     def setting(self, key: str) -> float | None:
-        """Return a numeric setting."""
+        """Return a numeric setting; None if it is missing or no number."""
         value = (self.settings or {}).get(key)
         return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
 
@@ -163,7 +165,7 @@ class Run:
 
     @cached_property
     def start_us(self) -> int:
-        """Return the start of the run's clock: 0, or the time of the first row of real nodes."""
+        """Return the time at which the run starts: 0 in a simulation, the time of the first row for real nodes."""
         starts = [row["start_us"] for row in self.headlines if row["start_us"] is not None]
         return int(min(starts, default=0))
 
@@ -382,7 +384,7 @@ def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
 
 
 def _gini(loads: Floats, nodes: int) -> float:
-    """Return the Gini coefficient as the analysis does; nodes that sent nothing count."""
+    """Return the Gini coefficient over `nodes` nodes, as the analysis does; nodes without a load count as 0."""
     ascending = np.sort(np.concatenate((np.zeros(nodes - len(loads)), loads)))
     ranks = np.arange(1, nodes + 1)
     return float(2 * (ranks * ascending).sum() / (nodes * ascending.sum()) - (nodes + 1) / nodes)

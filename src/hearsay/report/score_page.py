@@ -36,7 +36,7 @@ _CARD_WIDE, _CARD_HIGH = 460, 280
 _LABEL_WIDE, _LABEL_SHARE = 150, 0.33
 """Maximum width for the names of thresholds at the right of a picture, in pixels and as a share of it."""
 _LETTERS = 11
-"""Height of a line of text."""
+"""Height of a line of text in pixels."""
 
 
 def overview(played: Played, width: int = svg.WIDE) -> Html:
@@ -75,7 +75,7 @@ def _caption(curve: Curve) -> str:
 
 
 def _plot(played: Played, values: Sequence[float], title: str, width: int, height: int) -> svg.Plot:
-    """Return a plane with the thresholds."""
+    """Return a plot with a line for each threshold."""
     lines = levels(played.stage.worth) | {
         name: getattr(played.stage.worth.subject.score.thresholds, name)
         for name in ("accept_exchange", "opportunistic_graft")

@@ -4,11 +4,14 @@ Pages draw them as SVG (`study_svg.py`), papers by matplotlib (`paper_studies.py
 
 Rules:
 
-* The axis of numbers with the most steps is the x axis. The steps of the next axis are lines; the steps of all others
-  are facets, a picture each.
-* Axes of the router are choices; all others are conditions, and each condition has a front of its own.
-* A point is on the front if no other point of its condition has fewer copies per delivery and a lower p99 latency.
-  Points that deliver clearly less than the best of their condition are not candidates.
+* The axis of numbers with the most steps is the x axis. The axis of lines is the one with the most steps among the
+  other axes with at most `MAX_LINES`; each of its steps is a line. Each combination of steps of the remaining axes is
+  a facet, which is a picture.
+* Axes that change the router are choices; the others are conditions. Each combination of steps of the conditions has
+  its own front.
+* A point is on the front if it is a candidate, and no other candidate of its condition is as good in copies per
+  delivery and p99 latency and better in one of them. Points that deliver less than the best of their condition by
+  more than `SLACK` are not candidates.
 """
 
 from __future__ import annotations
@@ -36,13 +39,13 @@ MAX_FACETS = 12
 MAX_COLUMNS = 14
 MAX_FRONTS = 8
 SLACK = 0.01
-"""Candidates for a front may deliver this much less than the best."""
+"""Maximum difference between the delivery ratio of a candidate for a front and the best ratio of its condition."""
 COPIES, SPEED, DELIVERED = "copies_per_delivery", "latency_p99_ms", "delivery_ratio"
 MAPPED = (DELIVERED, SPEED, COPIES, "control_per_delivery")
 
 Kind: TypeAlias = Literal["curves", "costs", "maps"]
 Steps = dict[int, int]
-"""Number of a step, by number of its axis."""
+"""Index of a step, by index of its axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,9 @@ class StudyCharts:
         return found if any(facet.means for facet in found) else []
 
     def maps(self, metric: Metric) -> list[Facet]:
-        """Return the facets of heat maps: rows are lines; none without two axes, or with too many columns."""
+        """Return the facets of heat maps, which have a row for each step of the axis of lines; none without that
+        axis, or with more than `MAX_COLUMNS` columns.
+        """
         if self.lines is None or len(self.x_axis.steps) > MAX_COLUMNS:
             return []
         return self.curves(metric)
@@ -166,7 +171,7 @@ class StudyCharts:
 
     @property
     def drawn_fronts(self) -> list[Front]:
-        """Return as many fronts as can be distinguished, spread over all conditions."""
+        """Return at most `MAX_FRONTS` fronts, evenly spread over the conditions, so that their colours differ."""
         if len(self.fronts) <= MAX_FRONTS:
             return self.fronts
         last = len(self.fronts) - 1
@@ -181,7 +186,7 @@ class StudyCharts:
 
     @property
     def front_legend(self) -> dict[int, str]:
-        """Return the names of colours: routers, or without routers conditions."""
+        """Return the names of colours: the routers, or the conditions if no axis has routers."""
         if self.routers is not None:
             axis = self.axes[self.routers]
             return dict(zip(colours_of(axis), axis.labels, strict=True))
@@ -189,7 +194,7 @@ class StudyCharts:
         return dict(enumerate(named)) if any(named) else {}
 
     def colour_of(self, point: Point, front: int) -> int:
-        """Return the number of a point's colour and mark: that of its router, or without routers of its condition."""
+        """Return the number of a point's colour and mark: that of its router, or `front` if no axis has routers."""
         return front if self.routers is None else colours_of(self.axes[self.routers])[point.steps[self.routers]]
 
     def where(self, steps: Steps) -> str:
@@ -200,12 +205,12 @@ class StudyCharts:
         return self.where(dict(enumerate(point.steps)))
 
     def axes_named(self, front: Front) -> list[int]:
-        """Return the axes whose steps name points: those that no colour shows."""
+        """Return the axes whose steps name the points of a front: those that no colour shows."""
         shown = front.condition if self.routers is None else {self.routers}
         return [axis for axis in range(len(self.axes)) if axis not in shown]
 
     def name_of(self, point: Point, front: Front) -> str:
-        """Return the steps that name a point; a single one without its axis."""
+        """Return the name of a point of a front: its steps on `axes_named`, or the step alone if that is one axis."""
         named = self.axes_named(front)
         if len(named) == 1:
             return self.axes[named[0]].labels[point.steps[named[0]]]
@@ -276,7 +281,7 @@ def bounds_of(mean: Mean, metric: Metric) -> tuple[float, float] | None:
 
 
 def ends_of(mean: Mean) -> tuple[float, float]:
-    """Return the confidence interval from 0 on; the mean itself with one seed."""
+    """Return the confidence interval without values below 0; with one seed, the mean as both ends."""
     return (mean.mean, mean.mean) if mean.low is None or mean.high is None else (max(0.0, mean.low), mean.high)
 
 

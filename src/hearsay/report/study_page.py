@@ -39,7 +39,7 @@ _Drawn: TypeAlias = dict[Kind, dict[Metric, list[Html]]]
 
 
 def write_study_report(swept: Swept, out: Path, pictures: Path, command: str | None = None) -> None:
-    """Write the report, and each kind of picture as an SVG file. `command` made the runs."""
+    """Write the report, and SVG files into the folder `pictures`. `command` is the command that made the runs."""
     charts = StudyCharts(swept)
     drawn: _Drawn = {"curves": {}, "costs": {}, "maps": {}}
     for kind, metric, facets in charts.charts():

@@ -30,7 +30,7 @@ from hearsay.text.numbers import FORMS
 
 _CELL, _ROW = 74, 40
 _LIGHT = 0.55
-"""Shades of cells above this have white words."""
+"""In cells with a darker shade than this, text is white."""
 
 
 def curve_pictures(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> list[Html]:
@@ -148,13 +148,14 @@ def _labels(labels: Sequence[tuple[str, svg.Point]], plane: tuple[float, float, 
 
 ON_FRONT, START, BEST, OTHER = 0, 1, 2, 7
 ENDINGS = {Ended.FINISHED: 0, Ended.BREAKS: 1, Ended.BEATEN: 7, Ended.OUT_OF_RUNS: 4}
-"""Colours of a tuning's points, by the reason why they ended; other points have no value."""
+"""Colours of a tuning's points, by the reason why they get no more seeds. Points with other reasons have no value and
+are not drawn."""
 FRONT_ENTRIES = {ON_FRONT: "on the front", OTHER: "other points", START: "start", BEST: "best"}
 ENDED_ENTRIES = {number: str(ended) for ended, number in ENDINGS.items()}
 
 
 def tuned_front(searched: Searched, bound: Budget, spots: Sequence[Spot]) -> Html:
-    """Draw the aim of a tuning against a bounded metric; the dashed line is the bound."""
+    """Draw the aim of a tuning against a bounded metric. The bound is dotted, the Pareto front dashed."""
     aim, bounded = searched.tuning.aim, bound.figure
     start_x, start_y = (mean_of(values_at(searched.start, searched.results, each.name)) for each in (bounded, aim))
     ends = [end for end in (bound.at_least, bound.at_most) if end is not None]
@@ -210,7 +211,7 @@ def _value(mean: Mean, metric: Metric) -> str:
 
 
 def _best_so_far(searched: Searched, values: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    """Return the steps of the best value so far, to the end of the search."""
+    """Return the corners of the stairs that show the best value so far, up to the end of the search."""
     better = searched.tuning.better
     steps: list[tuple[float, float]] = []
     best: float | None = None

@@ -25,14 +25,14 @@ _MAX_SIGNED_TICKS = 7
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A scale: `at` returns the place of a value, from 0 to 1; `ticks` are places with labels."""
+    """A scale of an axis: `at` maps a value to a position from 0 to 1; `ticks` are positions with labels."""
 
     at: Callable[[float], float]
     ticks: tuple[tuple[float, str], ...]
 
 
 def scale_of_axis(axis: Axis) -> tuple[Scale, list[float]]:
-    """Return the scale of an axis of a study, and the values of its steps on it."""
+    """Return the scale of an axis of a study, and for each step the value that the scale maps."""
     numbers = axis.numbers
     steps = len(axis.steps)
     if numbers is None or steps < 2:
@@ -48,7 +48,9 @@ def scale_of_axis(axis: Axis) -> tuple[Scale, list[float]]:
 
 
 def scale_of_values(values: Sequence[float], form: Form) -> Scale:
-    """Return a scale for values: from 0 unless all are far from it, shares to 1, logarithmic over a wide range."""
+    """Return a scale for values. It begins at 0 unless all values are far from 0, ends at 1 for shares above 0.5, and
+    is logarithmic if the highest value is many times the lowest.
+    """
     low, high = min(values), max(values)
     if form != "percent" and low > 0 and high / low >= _LOG_FROM:
         return _logarithmic(low, high, form)
@@ -92,7 +94,7 @@ def _log(low: float, high: float) -> Callable[[float], float]:
 
 
 def round_step(rough: float) -> float:
-    """Return the next round number that is not smaller."""
+    """Return the next number that is 1, 2, 2.5 or 5 times a power of ten and not smaller than `rough`."""
     power = 10.0 ** floor(log10(rough))
     return next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough * 0.999)
 
@@ -102,9 +104,10 @@ def _short(number: float, label: str) -> str:
 
 
 def signed_scale(values: Sequence[float]) -> Scale:
-    """Return a scale for scores that includes 0: linear, or logarithmic on both sides if values differ by 100.
+    """Return a scale for scores that includes 0. It is logarithmic on both sides of 0 if a value reaches ±100, or if
+    one end is 100 times the other; otherwise it is linear.
 
-    Honest peers have scores of tens, and thresholds may lie at minus tens of thousands.
+    Honest peers have scores of tens, and thresholds may be minus tens of thousands.
     """
     low, high = min(0.0, *values), max(0.0, *values)
     if high - low == 0:
@@ -130,7 +133,7 @@ def _folded(value: float) -> float:
 
 
 def _power(amount: float) -> float:
-    """Return the next power of ten; 0 stays 0."""
+    """Return the next power of ten that is not smaller; 0 stays 0."""
     return 10.0 ** ceil(log10(max(1.0, amount))) if amount else 0.0
 
 
@@ -150,8 +153,8 @@ class Plot:
     def __init__(
         self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
     ) -> None:
-        """Create the plot. `title` names the figure, and `part` this picture if there are several; a page that has
-        the title already hides it.
+        """Create the plot. `title` names the figure; `part` names this picture if the figure has several. A page that
+        shows the title elsewhere hides it in the picture.
         """
         self.width, self.height = width, height
         self._x, self._y = x, y
@@ -182,7 +185,7 @@ class Plot:
         return line(across, self._down(0), across, self._down(1), class_)
 
     def plane(self) -> tuple[float, float, float]:
-        """Return the left, right and lower ends of the plane."""
+        """Return the left, right and lower ends of the plane in pixels."""
         return self._left, float(self.width), self._down(0)
 
     def add(self, *parts: Html) -> None:
@@ -241,7 +244,9 @@ def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Ht
 def write_pictures(
     folder: Path, title: str, drawings: Iterable[tuple[str, Sequence[Html], Mapping[int, str]]], across: int
 ) -> None:
-    """Write drawings, of one or more pictures with a legend, as SVG files with their names; skip empty ones."""
+    """Write drawings as SVG files with their names, with `across` pictures in a row. A drawing is a name, pictures
+    and the entries of a legend; one without pictures is skipped.
+    """
     for name, pictures, entries in drawings:
         if pictures:
             make_folder(folder)
@@ -321,13 +326,13 @@ def coloured(number: int, *parts: Html) -> Html:
 
 
 def legend(entries: Mapping[int, str], *, marked: bool = True) -> Html:
-    """Return the names of colours, each with its mark or with a bar."""
+    """Return the names of colours, each with its mark or, if not `marked`, with a bar."""
     keys = [tag("span", key(number, marked=marked), " ", words, class_="entry") for number, words in entries.items()]
     return tag("div", *keys, class_="tools") if keys else Html("")
 
 
 def key(number: int, *, marked: bool = True) -> Html:
-    """Return the colour and mark of a series, to stand before its name."""
+    """Return an element with the colour and mark of a series, for the space before its name."""
     shape = f" mark-{palette.mark_of(number)}" if marked else ""
     return tag("i", class_=f"key{shape} run-{number % palette.COUNT}", aria_hidden="true")
 

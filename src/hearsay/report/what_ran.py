@@ -1,4 +1,4 @@
-"""The section about the runs: settings in which they differ, settings that all share, seeds, hashes and commands."""
+"""The section “What ran” of a page: settings that differ, settings that all runs share, seeds, hashes, commands."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 Rules:
 
-* A message is as slow as its last delivery at a due node: nodes that join the topic late get it late. If due nodes
-  are missing, the time is when most due nodes had it.
+* A message is as slow as its last delivery to a due node; nodes that join the topic late get it late, and do not
+  count. If some due nodes never got it, its time is the time until the largest share of them in `_SHARES` had it.
 * Each message has the command that explains it.
 * The page contains explanations of a single run with at most `MAX_ROWS` rows; with `everything`, of all runs.
-* A message whose trace cannot be read has the reason and no link.
+* If the trace cannot be read, the row of its message shows the reason instead of the command.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class _Notable:
 
 
 def worth_explaining(selection: Selection, everything: bool, say: Callable[[str], None]) -> Html:
-    """Return the section, or nothing. `everything` ignores the bound `MAX_ROWS`."""
+    """Return the section; empty without such messages. `everything` also explains messages of runs with more than
+    `MAX_ROWS` rows and of several runs; `say` gets the progress.
+    """
     notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
     if not notable:
         return Html("")
@@ -99,7 +101,9 @@ def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:
 
 
 def _took_us(messages: Any) -> Any:
-    """Return when the last due node had each message, if the table contains it."""
+    """Return the time in microseconds until the last due node had each message or, if some never got it, until the
+    largest share in `_SHARES` had it; null if unknown.
+    """
     undue = compute.subtract(messages.column("delivered"), messages.column("delivered_eligible"))
     all_due = compute.fill_null(compute.equal(undue, 0), True)
     last = compute.if_else(all_due, messages.column("max_us"), None)

@@ -54,7 +54,10 @@ def write_report(
 
 
 def figures_of(runs: Sequence[Run]) -> list[Figure]:
-    """Return the figures. Figures that no trace has are left out; runs without one show the reason."""
+    """Return the figures with the series of all runs, and for a run without a figure the reason.
+
+    Optional figures without series are left out; if all runs are of real nodes, all figures without series.
+    """
     figures = list(declared_figures())
     for each in figures:
         DRAW[each.id](each, runs)

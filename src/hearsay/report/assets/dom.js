@@ -1,4 +1,4 @@
-// Small things every chart needs: elements, number formats, scales, and one tooltip for mouse and keyboard.
+// Helpers of all charts: elements, number formats, scales, and one tooltip for mouse and keyboard.
 const COLOURS = 8;
 const NBSP = "\u00a0";
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -46,7 +46,7 @@ function drawing(parent, figure, viewBox, name, about, part = "") {
   return surface;
 }
 
-// Number formats: those of text/numbers.py, as a test checks.
+// Number formats, the same as in text/numbers.py; a test compares them.
 
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
@@ -152,7 +152,7 @@ function logScale(low, high, from, to, wanted) {
   return scale;
 }
 
-// The tooltip. `spots` are places with lines of text; mouse and arrow keys move among them.
+// The tooltip, with a title and lines of text. With `steer`, mouse and arrow keys move it among `count` spots.
 
 function tip(box) {
   return html(box, "div", { class: "tip", role: "status", hidden: "" });

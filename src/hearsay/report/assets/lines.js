@@ -1,4 +1,4 @@
-// Charts of lines: one or more panels over one axis, bands, dashes for measures, marks for runs, or marks alone.
+// Charts of lines: one or more panels over one x axis, bands, dashes for measures, marks for runs, or marks alone.
 function drawLines(box, figure, series) {
   const width = Math.max(300, box.clientWidth);
   const formatX = formats[figure.x.format];
@@ -58,7 +58,7 @@ function drawLines(box, figure, series) {
         svg(surface, "text", { x: scaleX(tick), y: bottom + 17, "text-anchor": "middle" }, wordsX[place]);
       }
     }
-    // Marks alone stand side by side and are small if there are many, so that runs with the same value show.
+    // Marks without a line are side by side, and small if there are many, so that runs with the same value are visible.
     const room = (scaleX(highX) - scaleX(lowX)) / Math.max(...mine.map((each) => each.x.length));
     const apartX = Math.min(6, (2 * inset) / mine.length, room / mine.length);
     const size = Math.max(0.4, Math.min(1, room / 12));

@@ -62,7 +62,7 @@ function offerCopy(command) {
   command.after(button);
 }
 
-// Open the section that an address names or that holds what it names.
+// Open the section that has the id in an address, or that contains the element with this id.
 function unfold(hash) {
   const named = document.getElementById(hash.slice(1));
   const closed = named?.closest("details:not([open])");
@@ -111,7 +111,7 @@ function start() {
     clearTimeout(waiting);
     waiting = setTimeout(redrawAll, 150);
   });
-  // For tests: number formats, which must agree with those of the words.
+  // For a test, which compares these number formats with those of text/numbers.py.
   window.hearsay = { formats };
 }
 

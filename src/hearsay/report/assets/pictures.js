@@ -1,4 +1,4 @@
-// Pictures of runs side by side, and the mesh. Places are in the data.
+// Pictures of runs side by side, and the mesh. The data has the positions of the nodes.
 const SIDE = 1000;
 
 function multiples(box, series, draw) {

@@ -1,7 +1,7 @@
 // The spread of a message as an animation; a message is chosen by name (the slowest, …), number or id.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const TURN = 8192;
-// The choice stays when the figure is drawn again: the name of a list, or typed text.
+// The choice is kept when the figure is drawn again: the name of a list, or the typed text.
 const chosen = { list: "typical", typed: "" };
 
 function drawSpread(box, figure, series) {
@@ -29,7 +29,7 @@ function drawSpread(box, figure, series) {
     frame = 0;
     button.textContent = "Play";
   };
-  // A run through the whole spread takes six seconds; with reduced motion it goes in ten still pictures.
+  // Playing the whole spread takes six seconds; with reduced motion, it shows ten still pictures.
   const play = () => {
     const from = slider.value >= 1000 ? 0 : slider.value / 1000;
     const began = performance.now();
@@ -59,7 +59,7 @@ function drawSpread(box, figure, series) {
     }).filter(Boolean);
     const after = found.flatMap(({ message }) => message.after).sort((a, b) => a - b);
     end = Math.max(after[after.length - 1] ?? 0, 1);
-    // With a long tail most of the spread would be over at once: the middle of the slider is the median delivery.
+    // With a long tail, most of the spread would be over at once. So the middle of the slider is the median delivery.
     const median = after[after.length >> 1] || end / 2;
     bend = Math.min(8, Math.max(1, Math.log(median / end) / Math.log(0.5)));
     const notes = ["Centre: the publisher."];
@@ -165,7 +165,8 @@ function messageWords(each, message) {
   return `${facts.join(", ")}.`;
 }
 
-// Numbers of five bits a digit, the least first, and a sixth bit where more follow; the lowest bit is the sign.
+// Decode base64 VLQ: digits of five bits, the lowest first; the sixth bit is set if digits follow. The lowest bit of a
+// number is its sign.
 function unpacked(text) {
   const values = [];
   let [value, factor] = [0, 1];
