@@ -1,4 +1,4 @@
-"""The axes of a study, which are keys with the values that they have in turn, and the base scenario."""
+"""The axes of a study, which are keys of a scenario with the values to combine, and the base scenario."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class BaseTable(FileTable):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A scenario before axes and seeds; `origins` has the place where each key's value was written."""
+    """A scenario before axes and seeds are applied; `origins` has the file and line of a key's value, by key."""
 
     file: Path | None = None
     preset: str | None = None
@@ -76,7 +76,7 @@ class Base:
         return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        """Return the base with more settings. Errors in keys without an origin name the command as their place."""
+        """Return the base with more settings. Errors in settings without an origin name the option `--set`."""
         set_now = dict(settings)
         before = {key: place for key, place in self.origins.items() if key not in set_now}
         return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
@@ -90,7 +90,7 @@ class Base:
         return base
 
     def scenario(self) -> Scenario:
-        """Return the scenario. Raises `StudyError` with the places of bad values."""
+        """Return the scenario. Raise `StudyError` with the file and line of each bad value."""
         try:
             return load_scenario(self.file, self.preset, self.settings, router=self.router)
         except ScenarioError as error:
@@ -117,14 +117,14 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of a study. Each step sets all its keys."""
+    """A dimension of a study. Each step has a value for each key of the axis, and a label."""
 
     name: str
     keys: tuple[str, ...]
     steps: tuple[tuple[object, ...], ...]
     labels: tuple[str, ...]
     places: tuple[str, ...]
-    """Where each step is written."""
+    """File and line of each step."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
@@ -187,7 +187,7 @@ class AxisTable(FileTable):
         return " + ".join(self.own_keys) if self.name is None else self.name
 
     def axis(self, places: Places, *path: str | int) -> Axis:
-        """Return the axis. `path` is the place of its table in the file."""
+        """Return the axis. `path` is the key path of its table in the file."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
         written = tuple(places.of(*path, "values", step) for step in range(len(steps)))
@@ -272,7 +272,7 @@ Axes = Annotated[tuple[AxisTable, ...], AfterValidator(_each_key_on_one_axis)]
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
-    """Return an axis of one key."""
+    """Return an axis of one key. Errors in its values name `place`."""
     return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (place,) * len(values))
 
 
@@ -281,7 +281,7 @@ def _is_array_of(value: object, length: int) -> bool:
 
 
 def _spread(start: Decimal, end: Decimal, count: int, *, log: bool) -> list[object]:
-    """Return `count` values from one end to the other; integers between integers."""
+    """Return `count` values from one end to the other; integers if both ends are integers."""
     whole = all(bound == bound.to_integral_value() for bound in (start, end))
     values: list[object] = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Budgets: bounds of figures, and the text about figures that keep or break them."""
+"""Budgets: bounds of metrics, and the text about metrics that keep or break them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ CRITERIA = ("mean", "interval", "p90", "worst")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
+    """Bounds of a metric in one case. `judge`, one of `CRITERIA`, selects the value that must be within them."""
+
     case: str
     figure: Metric
     at_least: float | None
@@ -49,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A budget and its measured value, which is None if no run has the figure."""
+    """A budget and its measured value, which is None if no run has the metric."""
 
     budget: Budget
     value: float | None
@@ -187,7 +189,7 @@ def judge(cases: Sequence[Case], points: Sequence[Point], results: Mapping[str, 
 
 
 def judged(budget: Budget, point: Point, results: Mapping[str, Row]) -> Judgement:
-    """Compare the runs of a point with a budget."""
+    """Return the judgement of a budget, measured by the finished runs of a point."""
     failures = sum(results[run]["error"] is not None for run in point.runs if run in results)
     values = values_at(point, results, budget.figure.name)
     mean = mean_of(values)

@@ -47,6 +47,7 @@ class Places:
         return self.lines.get(path, 0)
 
     def of(self, *path: str | int) -> str:
+        """Return the place of a key as FILE:LINE, or as FILE if its line is unknown."""
         line = self.line(path)
         return f"{self.file}:{line}" if line else self.file
 
@@ -55,9 +56,9 @@ FileModel = TypeVar("FileModel", bound=FileTable)
 
 
 def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, Places]:
-    """Read a file as its model, whose validators get the folder. `StudyError` has the mistakes in the order of lines.
+    """Read a TOML file and validate it by a model. Raise `StudyError` with all mistakes, in the order of lines.
 
-    `changes` replace top-level keys of the file.
+    `changes` replace top-level keys of the file. The validators get the file's folder as context.
     """
     try:
         document, lines = parse_file(path)
@@ -69,7 +70,7 @@ def read_checked(path: Path, model: type[FileModel], changes: Document | None = 
 
 
 def checked(document: Document, places: Places, model: type[FileModel], folder: Path) -> FileModel:
-    """Return a document as its model. Raises `StudyError` with all mistakes."""
+    """Return a document as its model; `folder` is for relative paths. Raise `StudyError` with all mistakes."""
     try:
         return model.model_validate(document, context=folder)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Comparison of two scenarios: the difference of each figure with a verdict, and all of them as text."""
+"""Comparison of two scenarios: the difference of each metric with a verdict, and the text about all differences."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FigureComparison:
-    """A figure of both sides, and the difference of B from A."""
+    """A metric on both sides, and the difference of B from A."""
 
     figure: Metric
     difference: Difference | None
     verdict: Verdict
     detectable: float
-    """The smallest difference that would probably be detected, in the figure's own unit."""
+    """The smallest difference that 80 of 100 such comparisons detect, in the metric's unit."""
     by_itself: bool = False
-    """True if the figure's own interval excludes 0 although the verdict over all figures is "undetected"."""
+    """True if the metric's interval excludes 0, but the verdict, corrected for all metrics, is `UNDETECTED`."""
     means: tuple[float | None, float | None] = (None, None)
     """The mean of each side, if too few seeds allow no comparison; None without values."""
 
 
 def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureComparison:
-    """Return the comparison of a figure; the message of a `KeyError` names all figures."""
+    """Return the comparison of a metric. Raise `KeyError` with the names of all metrics if it was not compared."""
     by_name = {line.figure.name: line for line in figures}
     if name not in by_name:
         raise KeyError(f"no figure {name!r}; there are {', '.join(by_name)}")
@@ -61,7 +61,7 @@ def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureCompar
 
 
 def side(name: str) -> Base:
-    """Return a scenario, given by the path of its file or by the name of a preset."""
+    """Return a scenario, given by the path of its file or by the name of a preset. Raise `StudyError` if unknown."""
     try:
         return Base(*find_scenario(name))
     except ScenarioError as error:
@@ -79,7 +79,10 @@ def sides(
     first_seed: int = 1,
     between: Mapping[str, Base] = MappingProxyType({}),
 ) -> tuple[Study, list[Point]]:
-    """Return the runs of both sides, and of named scenarios `between` them, as a study with a point for each side."""
+    """Return a study and its points: A, the scenarios `between` (by name), and B.
+
+    With `same_seeds`, all points have the same seeds; otherwise B has the seeds after those of A.
+    """
     first = tuple(range(first_seed, first_seed + seeds))
     second = first if same_seeds else tuple(range(first_seed + seeds, first_seed + 2 * seeds))
     ends = names if names[0] != names[1] else ("A", "B")
@@ -109,7 +112,9 @@ def compare(
 
 
 def judged(differences: Sequence[tuple[Metric, Difference | None]]) -> list[FigureComparison]:
-    """Return verdicts over all differences by Holm's method: with no true difference, 95 of 100 calls find none."""
+    """Return a verdict on each difference, corrected for their number by Holm's method: if no difference is real, 95
+    of 100 calls of this function find none.
+    """
     known = [difference for _, difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
     found: list[FigureComparison] = []
@@ -156,7 +161,7 @@ _DIGEST_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """The request of a comparison. `changes` and `both` are KEY=VALUE, as given."""
+    """The request of a comparison. `changes` (of B) and `both` (of A and B) are settings as KEY=VALUE, as given."""
 
     a: str
     b: str | None
@@ -222,7 +227,7 @@ _SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not significant"}
 
 
 def verdict_words(line: FigureComparison) -> str:
-    """Return the verdict on a figure: "better: 12 % less (between 10 % and 14 %)"."""
+    """Return the verdict on a metric: "better: 12 % less (between 10 % and 14 %)"."""
     difference = line.difference
     if difference is None:
         without = [side for side, mean in zip("AB", line.means, strict=True) if mean is None]
@@ -256,7 +261,7 @@ def by_itself_words(lines: Sequence[FigureComparison]) -> str:
 
 
 def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:
-    """Return all figures in a sentence, grouped by verdict."""
+    """Return a sentence with all metrics, grouped by verdict."""
     parts: list[str] = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNDETECTED, Verdict.EQUAL):
         found = [_with_change(line) for line in lines if line.verdict is verdict]
@@ -268,7 +273,7 @@ def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> 
 
 
 def interval_words(line: FigureComparison) -> str:
-    """Return the difference with its interval, in the figure's own unit."""
+    """Return the difference with its interval, in the metric's unit."""
     difference = line.difference
     if difference is None:
         return "–"

@@ -128,7 +128,9 @@ def side_names(points: int) -> list[str]:
 
 
 def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence[FigureComparison]) -> list[Effect]:
-    """Return each metric's effects, with verdicts over all. `lines` have the change by all settings already."""
+    """Return the effects on each metric, with verdicts corrected for the number of effects on all metrics. `lines`
+    compare A with B: they are the changes by all settings together.
+    """
     every = subsets(len(points).bit_length() - 1)
     contrasts: list[tuple[Kind, tuple[int, ...], list[float]]] = [
         ("change", subset, [float(other == subset) - float(not other) for other in every]) for subset in every[1:-1]

@@ -1,4 +1,4 @@
-"""A study's folder: the rows of runs, written as soon as a pack of runs has finished, and tables made of them.
+"""A study's folder: the rows of runs, written as soon as a pack of runs has finished, and tables made from them.
 
     study.toml            the study as it was given
     scenarios/POINT.toml  each point's resolved scenario, which `hearsay simulate` runs
@@ -9,9 +9,9 @@
 Rules:
 
 * A pack of runs that finishes is one file of `results/`, which appears whole. After a kill the folder contains
-  exactly the finished packs; partial files are removed when it is opened again.
-* Files are read in any order; a run with two rows counts once.
-* Many files are merged into one, which is written before they are removed.
+  exactly the finished packs; partial files are removed when the folder is opened again.
+* The order of the files does not matter. If a run has two rows, one without an error is used.
+* Many files are merged into one, which is written before the others are removed.
 * Only folders made by this program are changed (`trace.folder.own_folders`), by one process at a time.
   A reader (`look`) writes nothing.
 """
@@ -80,7 +80,7 @@ class StudyFolder:
         return cls(path)
 
     def release(self) -> None:
-        """Let other processes write here."""
+        """Let other processes open the folder for writing."""
         if self._own is not None:
             self._own.release()
 
@@ -116,7 +116,7 @@ class StudyFolder:
         _write_table(self._results / f"{uuid4().hex}.parquet", table)
 
     def add_trace(self, run: str, name: str, offset: int, data: bytes) -> None:
-        """Write a piece of a file of a run folder. `finish_trace` moves the complete folder into place."""
+        """Write a piece of a file of a run folder. `finish_trace` moves the complete folder to `traces/RUN`."""
         if any(PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts for each in (run, name)):
             raise StudyFolderError(f"{name!r} of {run!r}: a task sent a file that leaves the folder")
         file = self._arriving / run / name
@@ -140,7 +140,7 @@ class StudyFolder:
         _write(self.path / name, text.encode())
 
     def write_scenario(self, point: Point) -> None:
-        """Write a point's scenario and its files, except existing ones: a name is a hash of the content."""
+        """Write a point's scenario and its files. Skip existing files: a name contains a hash of the content."""
         for name, text in (*point.files, (f"{point.name}.toml", point.scenario)):
             if not (self.path / "scenarios" / name).exists():
                 self.write_text(f"scenarios/{name}", text)
@@ -151,7 +151,7 @@ class StudyFolder:
 
 
 def _rows_of(file: Path) -> list[Row]:
-    """Return the rows of a file. Raises one of `DAMAGED` if they are not results."""
+    """Return the rows of a file. Raise one of `DAMAGED` if they are not results."""
     found: Any = parquet.ParquetFile(open_regular(file), page_checksum_verification=True)
     have: Any = found.schema_arrow
     for name in ("run", "point", "seed", "error"):
@@ -164,7 +164,7 @@ def _rows_of(file: Path) -> list[Row]:
 
 
 def read_table(folder: Path, name: str) -> Any:
-    """Return a table of a study. Raises `StudyFolderError` if no sweep has written it."""
+    """Return a table of a study. Raise `StudyFolderError` if no sweep has written it."""
     file = folder / "tables" / f"{name}.parquet"
     try:
         return read_plain(file)

@@ -1,11 +1,12 @@
-"""A process that makes packs of runs for its owner (`processes.py`), one after the other.
+"""A process that executes packs of runs for its parent process (`processes.py`), one after the other.
 
     python -m hearsay.studies.pack_process
 
 Rules:
 
-* Packs arrive pickled on stdin, and answers leave pickled on stdout; output of a router does not mix with them.
-* The process ends at once when its owner is gone, even during a run. It ignores Ctrl-C, which its owner handles.
+* The process reads pickled packs from stdin and writes pickled answers to stdout: each `Made` of a pack, then None;
+  an error message ends a pack that failed. Routers that print write to stderr, and so do not mix with the answers.
+* The process ends at once when its parent has ended, even during a run. It ignores Ctrl-C, which the parent handles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packs of runs: one task makes a pack's runs in turn. A run is a row, made from a point and a seed."""
+"""Packs of runs: one task executes the runs of a pack in turn. A run has a point and a seed; its result is a row."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ class Task:
 
 
 def perform(task: Task, traces: Path | None = None) -> Row:
-    """Make a run and return its row. With `traces`, its run folder appears there, named after the run."""
+    """Execute a run and return its row, which has the error if it fails. With `traces`, write the run folder there,
+    named after the run.
+    """
     started, clock, cpu = time(), perf_counter(), process_time()
     _forget_peak()
     row: Row = {"run": task.run, "point": task.point, "seed": task.seed, "error": None}
@@ -171,6 +173,7 @@ class Made:
     run: str
     file: str | None
     place: int
+    """Offset of the piece in the file."""
     data: bytes
 
     @property
@@ -179,38 +182,40 @@ class Made:
 
 
 class PackMaker(Protocol):
-    """An object that makes packs of runs, some at a time. Several threads call it."""
+    """An object that executes packs of runs, `slots` at a time. Several threads call it."""
 
     @property
     def slots(self) -> int:
-        """Return the number of packs that are made at a time."""
+        """Return the number of packs that are executed at a time."""
         ...
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Make the runs of a pack. Wait for a free slot and for the runs; raise an error if they cannot be made."""
+        """Execute the runs of a pack and yield their results. Block until a slot is free and the runs have finished;
+        raise an exception if the pack cannot be executed.
+        """
         ...
 
     def alive(self) -> bool:
-        """Return True if it can make other packs after a failure."""
+        """Return True if other packs can be executed after a failure."""
         ...
 
     def cancel(self) -> None:
-        """Stop the runs that are under way."""
+        """Stop all running packs."""
         ...
 
 
 def make_pack(tasks: Sequence[Task]) -> Iterator[Made]:
-    """Yield for each run the files of its trace, if requested, and then its row."""
+    """Execute the runs of a pack. Yield for each run the files of its trace, if requested, and then its row."""
     for task in tasks:
         with TemporaryDirectory(prefix="hearsay-traces-") as folder:
             row = perform(task, Path(folder) if task.trace else None)
             if row["error"] is None:
                 for name, path in files_of(Path(folder) / task.run):
-                    yield from _stretches(task.run, name, path)
+                    yield from _pieces(task.run, name, path)
         yield Made(task.run, None, 0, json.dumps(row).encode())
 
 
-def _stretches(run: str, name: str, path: Path) -> Iterator[Made]:
+def _pieces(run: str, name: str, path: Path) -> Iterator[Made]:
     with path.open("rb") as file:
         place = 0
         while data := file.read(_CHUNK):

@@ -4,13 +4,13 @@ Rules:
 
 * A point's name is a hash of its resolved scenario without the seed, of the files that the scenario names, and
   of the code that runs it; a run's name adds the seed. So an edited study keeps the runs that it still needs, and
-  edited code repeats its runs.
+  after a change of the code its runs are repeated.
 * Points come in the order of the axes, the last one fastest; runs of a point in the order of the seeds.
 * A scenario is sent as text with its files, and runs wherever this program is installed.
 
 The code that runs a scenario is this program and the scenario's external routers, which are sent to the tasks: a
 module as its file, a package as a zip. Routers that are entry points belong to an installed package, which the tasks'
-Python must have; its version counts.
+Python must have; the hash contains the version of that package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hearsay.text.escape import value_text
 from hearsay.version import __version__
 
 _PACKAGE = Path(__file__).parents[1]
-_ROOMS = ("core", "trace", "sim")
+_SUBPACKAGES = ("core", "trace", "sim")
 _FIGURES = "studies/packs.py"
 
 
@@ -83,7 +83,7 @@ def carried_modules(scenarios: Iterable[str], work: Path) -> list[Path]:
 @lru_cache(maxsize=1)
 def _own_digest() -> str:
     digest = sha256(__version__.encode())
-    files = [file for room in _ROOMS for file in sorted((_PACKAGE / room).rglob("*.py"))]
+    files = [file for name in _SUBPACKAGES for file in sorted((_PACKAGE / name).rglob("*.py"))]
     for file in (*files, _PACKAGE / _FIGURES):
         digest.update(f"\0{file.relative_to(_PACKAGE).as_posix()}\0".encode() + file.read_bytes())
     return digest.hexdigest()
@@ -132,6 +132,7 @@ class Point:
     files: tuple[tuple[str, str], ...]
     """Names and contents of the files that the scenario names."""
     estimated_s: float
+    """Estimated seconds of one run."""
 
     def run(self, seed: int) -> str:
         return f"{self.name}-{seed}"
@@ -142,7 +143,7 @@ class Point:
 
 
 def points_of(study: Study) -> list[Point]:
-    """Return all points. Raises `StudyError` with every invalid value."""
+    """Return all points. Raise `StudyError` with every invalid value."""
     if study.runs > MOST_RUNS:
         raise StudyError([f"{study.name}: {study.runs:,} runs; must be at most {MOST_RUNS:,}"])
     found: list[Point] = []
@@ -174,7 +175,9 @@ def point_of(scenario: Scenario, seeds: tuple[int, ...], steps: tuple[int, ...])
 
 
 def _carry(path: str, files: dict[str, str]) -> str:
-    """Add a file under a name with its hash, and return that name: files of two folders may have one name."""
+    """Add the content of a file to `files` under a name that contains its hash, since files of two folders may have
+    the same name; return that name.
+    """
     content = read_text(Path(path), MAX_TABLE_BYTES)
     name = f"{sha256(content.encode()).hexdigest()[:8]}-{Path(path).name}"
     files[name] = content

@@ -1,4 +1,4 @@
-"""Places where packs of runs are made: processes of this machine, or tasks of Spark.
+"""The two `PackMaker`s, which execute packs of runs: processes of this machine, and tasks of Spark.
 
 Rules of tasks on Spark:
 
@@ -36,7 +36,7 @@ GONE = "Spark has gone (killed, out of memory?)"
 
 
 class SparkTasks:
-    """An open session as a `PackMaker`."""
+    """A `PackMaker` that uses the tasks of an open Spark session."""
 
     def __init__(self, session: Any, where: Where, cores_per_task: int) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class SparkTasks:
 
     @property
     def slots(self) -> int:
-        """Return how many tasks run at a time. A cluster may grow, so it is asked each time, except over Connect."""
+        """Return how many packs run at a time. A cluster may grow, so ask Spark each time, except over Connect."""
         if not self._connect:
             try:
                 self._slots = int(self._session.sparkContext.defaultParallelism)
@@ -56,12 +56,12 @@ class SparkTasks:
         return max(1, self._slots // self._cores_per_task)
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Make the runs of a pack; blocks until a slot is free and the runs are made."""
+        """Execute the runs of a pack as a job; block until a slot is free and the runs have finished."""
         tasks = tuple(pack)
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
             _read_out(batches)
-            yield from map(_line, make_pack(tasks))
+            yield from map(_as_batch, make_pack(tasks))
 
         one: Any = self._session.range(0, 1, 1, 1)
         made: Any = one.mapInArrow(work, _RESULT)
@@ -92,13 +92,13 @@ class SparkTasks:
     def _ask_for_slots(self) -> int:
         """Ask Spark for the number of its partitions by a small job, which also tests the Python of the tasks."""
         try:
-            parts = self._session.range(1 << 16).mapInArrow(_one_line, "part int").count()
+            parts = self._session.range(1 << 16).mapInArrow(_one_row, "part int").count()
         except Exception as error:
             raise SparkUnavailable(f"tasks on {self._where} cannot run this program: {in_one_line(error)}") from None
         return int(parts)
 
 
-def _one_line(batches: Iterable[Any]) -> Iterator[Any]:
+def _one_row(batches: Iterable[Any]) -> Iterator[Any]:
     _read_out(batches)
     yield pa.RecordBatch.from_pydict({"part": pa.array([0], pa.int32())})
 
@@ -109,7 +109,7 @@ def _read_out(batches: Iterable[Any]) -> None:
         pass
 
 
-def _line(made: Made) -> Any:
+def _as_batch(made: Made) -> Any:
     types = {"run": pa.string(), "file": pa.string(), "place": pa.int64(), "data": pa.binary()}
     return pa.RecordBatch.from_pydict({name: pa.array([getattr(made, name)], types[name]) for name in types})
 
@@ -122,7 +122,7 @@ class PackFailed(Exception):
 
 
 class Processes:
-    """A `PackMaker` of `count` processes, started on demand."""
+    """A `PackMaker` of up to `slots` processes, which are started on demand."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -164,7 +164,7 @@ class Processes:
 
 @contextmanager
 def processes(slots: int) -> Generator[Processes]:
-    """Yield processes, which end with this context."""
+    """Yield a `PackMaker` whose processes are killed when the context ends."""
     opened = Processes(slots)
     try:
         yield opened
@@ -173,7 +173,7 @@ def processes(slots: int) -> Generator[Processes]:
 
 
 class _Process:
-    """The owner's side of a process that makes one pack after the other."""
+    """The parent's side of a process that executes one pack after the other (`pack_process.py`)."""
 
     def __init__(self) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -203,7 +203,7 @@ class _Process:
                 pipe.close()
 
     def _answer(self) -> Made | None:
-        """Return the next result of a pack; None at its end."""
+        """Return the next result of a pack; None at its end. Raise `PackFailed` if the process reports an error."""
         answer: Made | str | None = pickle.load(self._answers)
         if isinstance(answer, str):
             raise PackFailed(answer)
@@ -211,17 +211,17 @@ class _Process:
 
 
 OpenPlace: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
-"""Opens a place for runs, whose tasks can import these Python files and zips of packages."""
+"""Opens a `PackMaker` whose tasks can import these Python files and zips of packages."""
 
 
 def is_on_spark(where: Where) -> bool:
-    """Return True if Spark makes the runs: it is installed, or a cluster or server is named."""
+    """Return True if Spark executes the runs: it is installed, or a cluster or server is named."""
     return where != Where() or find_spec("pyspark") is not None
 
 
 def place_of_runs(study: Study, where: Where, say: Callable[[str], None]) -> OpenPlace:
-    """Return the function that opens Spark or local processes. It is called only if there are runs to make, so that
-    Spark does not start without need; `say` gets progress messages.
+    """Return the function that opens a `PackMaker` on Spark or with local processes. Call it only if runs are
+    missing, so that Spark does not start without need; `say` gets progress messages.
     """
     cores_per_task = study.cores_per_task
     if where.is_embedded and cores_per_task > cores():

@@ -1,4 +1,4 @@
-"""Sweeps: make the missing runs of a study in packs of suitable size, and keep each result at once."""
+"""Sweeps: execute the missing runs of a study in packs of suitable size, and store the rows of each finished pack."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hearsay.studies.tables import tables_of
 
 LEAST_S = 1.0
 MOST_S = 4.0
+"""Bounds of the expected seconds of a pack, apart from packs of one run."""
 _TASKS_LEFT_PER_SLOT = 4
 
 
@@ -45,7 +46,7 @@ class RunQueue:
         return len(self._tasks) + len(self._alone)
 
     def take(self, slots: int) -> list[Task]:
-        """Return the runs of the next pack; empty when none are left."""
+        """Remove and return the runs of the next pack; empty when none are left."""
         worth = min(MOST_S, max(LEAST_S, self.seconds_left() / (slots * _TASKS_LEFT_PER_SLOT)))
         taken: list[Task] = []
         seconds = 0.0
@@ -72,7 +73,7 @@ class RunQueue:
         self._estimated_s += self._estimates[point]
 
     def seconds(self, point: str) -> float:
-        """Return the expected cost of a run of this point."""
+        """Return the expected seconds of a run of this point."""
         measured = self._measured.get(point)
         if measured is not None:
             return measured.seconds / measured.runs
@@ -80,7 +81,7 @@ class RunQueue:
         return self._estimates[point] * pace
 
     def seconds_left(self) -> float:
-        """Return the expected cost of all runs in sequence."""
+        """Return the expected seconds of all waiting runs, one after the other."""
         return sum(count * self.seconds(point) for point, count in self._left.items() if count)
 
 
@@ -112,7 +113,7 @@ def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
 
 
 def missing(tasks: Iterable[Task], folder: StudyFolder, *, again: bool) -> list[Task]:
-    """Return the runs to make. Failed runs are included only if they are made `again`."""
+    """Return the runs whose row, or requested trace, is not in the folder; with `again`, failed runs, too."""
     results = folder.results()
     return [task for task in tasks if not _made(task, results.get(task.run), folder, again)]
 
@@ -126,7 +127,7 @@ def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool
 
 
 class Runner:
-    """A running sweep."""
+    """The execution of runs in packs, several at a time. The runs of a pack that fails are tried again one by one."""
 
     def __init__(
         self,
@@ -144,10 +145,11 @@ class Runner:
         self._flying: dict[Future[list[Row]], list[Task]] = {}
         self._deaths: Counter[str] = Counter()
         self.kept: list[Row] = []
+        """The rows that were written to the folder."""
         self._failures = 0
 
     def run(self) -> None:
-        """Make runs until all are kept. Raises `SparkUnavailable` when Spark is gone."""
+        """Execute all runs and write their rows. Raise `SparkUnavailable` if Spark has gone."""
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="pack") as threads:
             try:
                 while len(self._queue) or self._flying:
@@ -222,7 +224,7 @@ class Swept:
     results: Mapping[str, Row]
     """The rows of the study's runs, by run."""
     made: int
-    """Number of these runs that were made now."""
+    """Number of these runs that this sweep executed."""
 
     @property
     def failures(self) -> list[Row]:
@@ -245,7 +247,7 @@ class Sweep:
         return len(self._tasks)
 
     def run(self, place: OpenPlace, listen: Callable[[Progress], None]) -> Swept:
-        """Make the missing runs and write the tables, also with fewer runs if it ends early."""
+        """Execute the missing runs and write the tables; after an error, too, with the runs that have finished."""
         for point in self.points:
             self.folder.write_scenario(point)
         try:

@@ -1,4 +1,7 @@
-"""Statistics of figures over seeds: intervals, differences and Student's t distribution."""
+"""Statistics of metrics over seeds: intervals, differences and Student's t distribution.
+
+`freedom` is the number of degrees of freedom of the distribution.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _MOST_TERMS = 10_000
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """Return the probability of a value at least as far from 0 as t."""
+    """Return the probability that a value of the t distribution is at least as far from 0 as `t`."""
     if t == 0:
         return 1.0
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
@@ -21,7 +24,7 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def quantile(share: float, freedom: float) -> float:
-    """Return the value below which a share of the distribution lies; `share` is in 0.5…1."""
+    """Return the value below which a share of the t distribution lies; a `share` below 0.5 counts as 0.5."""
     if share <= 0.5:
         return 0.0
     outside = 2 * (1 - share)
@@ -65,7 +68,9 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 
 def half_width(error: float, freedom: float, level: float) -> float:
-    """Return half the width of an interval that contains the true value with probability `level`."""
+    """Return half the width of an interval that contains the true value with probability `level`; `error` is the
+    standard error.
+    """
     return quantile((1 + level) / 2, freedom) * error if error > 0 else 0.0
 
 
@@ -100,6 +105,7 @@ class Difference:
     p: float
     """The probability of a difference at least as large if both sides were equal."""
     error: float
+    """Standard error of the difference."""
     freedom: float
     constant: bool
     """True if all observations (paired: all differences) are equal, so that no randomness is visible."""
@@ -132,7 +138,7 @@ def mean_of(values: Sequence[float]) -> Mean | None:
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Compare seed by seed. Both sides are in the order of their seeds, at least two."""
+    """Compare seed by seed. `a` and `b` have the values of the same seeds, at least two, in the same order."""
     if len(a) != len(b) or len(a) < 2:
         raise ValueError("pairs need two or more observations, as many on either side")
     return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a))
@@ -146,7 +152,7 @@ def of_differences(differences: Sequence[float], mean_a: float) -> Difference:
 
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Compare by Welch's test: the sides may have different variances."""
+    """Compare by Welch's test: the sides may have different variances. Each needs at least two values."""
     if min(len(a), len(b)) < 2:
         raise ValueError("each side needs two or more observations")
     mean_a, mean_b = _mean(a), _mean(b)
@@ -157,7 +163,7 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
 
 
 def holm(p_values: Sequence[float]) -> list[bool]:
-    """Return for each difference whether it is significant; with probability `level`, none of those is chance."""
+    """Return for each difference whether it is significant; with probability `LEVEL`, none of these is chance."""
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
         if p_values[number] > (1 - LEVEL) / (len(p_values) - place):

@@ -131,7 +131,7 @@ class StudyFile(RunsFile):
 
 
 def file_schema(model: type[RunsFile]) -> dict[str, Any]:
-    """Return the JSON Schema of a kind of file, for editors. A base takes the keys of a scenario."""
+    """Return the JSON Schema of a kind of file, for editors. A base may have all keys of a scenario."""
     schema = model.model_json_schema(schema_generator=FileSchema)
     scenario = scenario_schema()
     own: dict[str, Any] = schema["$defs"][BaseTable.__name__]
@@ -143,7 +143,7 @@ def file_schema(model: type[RunsFile]) -> dict[str, Any]:
 
 
 def load_study(path: Path) -> Study:
-    """Read a study. Raises `StudyError` with a line for each mistake."""
+    """Read a study. Raise `StudyError` with a line for each mistake."""
     file, places = read_checked(path, StudyFile)
     return Study(
         name=path.stem,

@@ -1,4 +1,4 @@
-"""The points of a study, and the figures of a comparison, as tables for the terminal and reports."""
+"""The points of a study, and the metrics of a comparison, as tables for the terminal and reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ Cells: TypeAlias = tuple[list[str], list[list[str]]]
 
 
 def points_cells(swept: Swept, figures: Sequence[str] = ()) -> Cells:
-    """Return a table of the first `MOST_LINES` points: `figures` with intervals, or means of the usual figures."""
+    """Return a table of the first `MOST_LINES` points: the metrics `figures` with intervals or, without `figures`,
+    the means of the metrics in `COMPARED`.
+    """
     study = swept.study
     names = figures or [
         name for name in COMPARED if any(values_at(point, swept.results, name) for point in swept.points)
@@ -64,7 +66,7 @@ def points_text(swept: Swept, figures: Sequence[str] = ()) -> str:
 
 
 def compared_cells(lines: Sequence[FigureComparison]) -> Cells:
-    """Return a table of figures with both sides, the difference and the verdict."""
+    """Return a table of metrics with both sides, the difference and the verdict."""
     head = ["", "A", "B", "B − A (95 % interval)", "verdict"]
     rows = [[line.figure.heading, *side_words(line), interval_words(line), short_verdict(line)] for line in lines]
     return head, rows

@@ -2,8 +2,8 @@
 
 | table | a row is |
 | --- | --- |
-| `runs` | a run: its axes, its seed, its headline figures or its error |
-| `points` | a figure at a point: the mean over its seeds with a 95 % interval |
+| `runs` | a run: its axes, its seed, its metrics or its error |
+| `points` | a metric at a point: the mean over its seeds with a 95 % interval |
 | `sent` | a kind of RPC part in a run: how many were sent |
 | `latency` | a bin of latencies in a run: how many deliveries fell into it |
 | `resources` | a run: engine, seconds, memory, where it ran |
@@ -78,7 +78,7 @@ def tables_of(study: Study, points: Sequence[Point], results: Mapping[str, Row])
 
 
 def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point], Row]]:
-    """Return the columns that give a point's place on the axes, and a function that returns their values."""
+    """Return a column for each key of the axes, and a function that returns their values at a point."""
     axes = [(key, number, place) for number, axis in enumerate(study.axes) for place, key in enumerate(axis.keys)]
     keys = [(key, _column_type(step[place] for step in study.axes[number].steps)) for key, number, place in axes]
 
@@ -92,7 +92,7 @@ def axis_columns(study: Study) -> tuple[list[tuple[str, Any]], Callable[[Point],
 
 
 def values_at(point: Point, results: Mapping[str, Row], figure: str) -> list[float]:
-    """Return a figure of the finished runs of a point, in the order of seeds."""
+    """Return the values of a metric in the finished runs of a point, in the order of seeds."""
     return list(values_by_seed(point, results, figure).values())
 
 

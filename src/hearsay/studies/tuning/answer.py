@@ -25,7 +25,7 @@ from hearsay.trace.folder.arrow import pa
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point with the means of the aim and of a bounded figure, over the seeds of the point."""
+    """A point with the means of the aim and of a bounded metric, over the seeds of the point."""
 
     tried: Tried
     bounded: Mean
@@ -36,9 +36,9 @@ class Spot:
 
 
 def front(searched: Searched, bound: Budget) -> list[Spot]:
-    """Return all points with values of the aim and of the bounded figure.
+    """Return all points with values of the aim and of the bounded metric.
 
-    An eligible point is on the front unless another one is at least as good in both and better in one.
+    An eligible point is on the front unless another eligible point is at least as good in both and better in one.
     """
     tuning = searched.tuning
     falling = bound.at_most is None
@@ -63,7 +63,7 @@ def front(searched: Searched, bound: Budget) -> list[Spot]:
 
 
 def fronts(searched: Searched) -> list[tuple[Budget, list[Spot]]]:
-    """Return a front for each bounded figure except the aim."""
+    """Return the points of `front` for the bound of each metric except the aim."""
     aim = searched.tuning.aim
     found = [(bound, front(searched, bound)) for bound in searched.tuning.bounds if bound.figure is not aim]
     return [(bound, spots) for bound, spots in found if spots]
@@ -74,7 +74,9 @@ _FOREST_SEED = 1
 
 
 def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
-    """Return the share of each axis in a figure's variance, the largest first; None if too few points differ."""
+    """Return the share of a metric's variance that each axis explains, by the axis's name, the largest first. Return
+    None with fewer than `FEWEST_POINTS` measured points, or if all have the same value.
+    """
     axes = searched.tuning.axes
     seeds = searched.tuning.seeds[: rungs(len(searched.tuning.seeds))[0]]
     space = distributions(axes)
@@ -93,7 +95,7 @@ def explained(searched: Searched, figure: Metric) -> Mapping[str, float] | None:
 
 
 def _shares(axes: Sequence[Axis], study: optuna.Study) -> dict[str, float]:
-    # Imported here, because it imports scikit-learn, which takes seconds. Small searches do not get here.
+    # Imported here, because it imports scikit-learn, which takes seconds. Small searches do not call this function.
     importance: Any = import_module("optuna.importance")
     evaluator = importance.FanovaImportanceEvaluator(seed=_FOREST_SEED)
     found = importance.get_param_importances(study, evaluator=evaluator, normalize=False)
@@ -105,16 +107,16 @@ FOLDER = "answer"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer in a condition. `lines` compare base and best on fresh seeds: the aim, then bounded figures."""
+    """The answer in a condition. `lines` compare base and best on fresh seeds: the aim, then the bounded metrics."""
 
     searched: Searched
     number: int | None
-    """The number of the condition, from 0; None without conditions."""
+    """The index of the condition; None without conditions."""
     lines: Sequence[FigureComparison]
     as_good: Sequence[Tried]
     """Other settings that meet the bounds and do not differ significantly from the best."""
     matters: Mapping[str, Mapping[str, float]]
-    """By figure the share of its variance that each axis explains alone, if enough points were tried."""
+    """The share of a metric's variance that each axis explains alone, by metric; of metrics with enough points."""
 
     @property
     def best(self) -> Tried | None:
@@ -130,7 +132,7 @@ class Answer:
         return f"{what}.toml" if self.number is None else f"{what}-{self.number + 1}.toml"
 
     def means(self) -> list[Mean]:
-        """Return the means of the best point's figures on fresh seeds."""
+        """Return the means of the best point's metrics on fresh seeds; empty without a best point."""
         if self.searched.confirmed is None:
             return []
         point, results = self.searched.confirmed[1], self.searched.results
@@ -138,7 +140,7 @@ class Answer:
         return [mean for mean in means if mean is not None]
 
     def compare_command(self, folder: Path) -> str:
-        """Return the command that compares base and best on unused seeds."""
+        """Return the command that compares base and best on seeds that the tuning has not used."""
         tuning = self.searched.tuning
         a, b = (str(folder / FOLDER / self.file(what)) for what in ("start", "best"))
         return ComparisonRequest(
@@ -170,7 +172,7 @@ def steps_words(searched: Searched, tried: Tried) -> str:
 
 
 def tried_table(tuning: Tuning, searches: Sequence[Searched]) -> Any:
-    """Return a table with a row per point and condition, in the order of trial. Figures are means over seeds."""
+    """Return a table with a row per point and condition, in the order of trial. Metrics are means over seeds."""
     keys, at = axis_columns(tuning.study)
     figures = [(f"{name}{end}", pa.float64()) for name in tuning.figures for end in ("", "_low", "_high")]
     tried = fields("seeds int64, ended string, bound string, keeps_bounds bool, best bool")

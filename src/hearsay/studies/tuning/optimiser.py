@@ -1,4 +1,4 @@
-"""The choice of the next combinations, and the early end of hopeless ones."""
+"""The choice of the combinations to try next, and the rules by which hopeless points end early."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _doubled(count: int, last: int) -> list[int]:
 
 
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
-    """Return the reason to exclude a point without a comparison with others; None without a reason."""
+    """Return the reason to end a point, whatever other points achieve, and the bound that it breaks; None if none."""
     if any(results[run]["error"] is not None for run in point.runs):
         return Ended.FAILED, None
     if len(values_at(point, results, tuning.aim.name)) < len(point.seeds):
@@ -82,7 +82,7 @@ def keeps_bounds(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> bo
 
 
 def excess(judgement: Judgement) -> float:
-    """Return how far a figure is outside its bound, as a share of the bound; 1 if it was not measured."""
+    """Return how far a metric is outside its bound, as a share of the bound; 1 if it was not measured."""
     if judgement.value is None or judgement.failures:
         return 1.0
     budget = judgement.budget
@@ -91,13 +91,13 @@ def excess(judgement: Judgement) -> float:
 
 
 def aim_of(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> float:
-    """Return the mean of the aim over a point's seeds, with the sign that makes less better."""
+    """Return the mean of the aim over a point's seeds, negated if more is better; infinity if it was not measured."""
     mean = mean_of(values_at(point, results, tuning.aim.name))
     return inf if mean is None else tuning.better(mean.mean)
 
 
 def _is_broken(bound: Budget, point: Point, results: Mapping[str, Row], all_seeds: int) -> bool:
-    """Return True if more seeds are unlikely to keep a broken bound."""
+    """Return True if the bound is broken, and more seeds are unlikely to change that."""
     values = values_at(point, results, bound.figure.name)
     if len(values) < len(point.seeds):
         return True
@@ -120,7 +120,7 @@ _ATTEMPTS_EACH = 20
 
 
 def distributions(axes: Sequence[Axis]) -> dict[str, BaseDistribution]:
-    """Return the distribution of each axis's steps, by the axis's number."""
+    """Return Optuna's distribution for the steps of each axis, by the axis's index as text."""
     found: dict[str, BaseDistribution] = {}
     for number, axis in enumerate(axes):
         last = len(axis.steps) - 1

@@ -1,12 +1,15 @@
 """The search in one condition: batches of points race until runs or combinations are used up.
 
+In a race, the points of a batch get more and more seeds (`rungs`). After each round, points that break a bound or are
+significantly worse than the leader end. The finals give the best points more seeds.
+
 Rules:
 
 * All decisions depend only on the file and on the rows of runs, not on the number of tasks at a time or on runs that
   existed before. So a search that continues after a kill has the same result.
 * A point that lost to a leader returns when that leader breaks a bound with more seeds.
-* Without runs left, a point ends with its present seeds, the least promising first.
-* The answer is the first of the finals that keeps its bounds on fresh seeds, too.
+* If too few runs are left, points end with the seeds that they have, the least promising ones first.
+* The answer is the best point of the finals that keeps its bounds on fresh seeds, too.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ BATCH = 8
 """Number of points in a race. It is the same on every machine, since the result depends on it."""
 
 MakeRuns: TypeAlias = Callable[[Sequence[Point]], Mapping[str, Row]]
-"""Makes the missing runs of these points, and returns the rows of all runs."""
+"""Executes the missing runs of these points, and returns the rows of all runs."""
 
 
 @dataclass(slots=True)
@@ -51,8 +54,9 @@ class Tried:
     point: Point
     ended: Ended | None = None
     broken: Budget | None = None
-    """The bound that it breaks, if it ended for that reason."""
+    """The bound that the point breaks, if it ended for that reason."""
     beaten_by: Steps | None = None
+    """The steps of the leader that was significantly better, if it ended for that reason."""
 
 
 @dataclass(slots=True)
@@ -82,13 +86,13 @@ class Searched:
 
     @property
     def title(self) -> str:
-        """Return the condition as text, "share of nodes away 0.1"; empty if there is only one."""
+        """Return the condition as text, "share of nodes away 0.1"; empty without conditions."""
         conditions = self.tuning.conditions
         return "" if conditions is None else f"{conditions.name} {self.label}"
 
     @property
     def label_words(self) -> str:
-        """Return the prefix of lines about the condition: "share of nodes away 0.1: "; empty if there is only one."""
+        """Return the prefix of lines about the condition: "share of nodes away 0.1: "; empty without conditions."""
         return f"{self.title}: " if self.title else ""
 
     @property
@@ -114,7 +118,9 @@ class Searched:
 
     @property
     def nearest(self) -> Tried | None:
-        """Return the point that exceeds its bounds least, if possible among those that had all seeds."""
+        """Return the point that exceeds its bounds least, if possible one that had all seeds; None if none is
+        measured.
+        """
         known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
         finished = [each for each in known if each.ended is Ended.FINISHED]
         return min(finished or known, key=lambda each: self.excess_of(each.point), default=None)
@@ -154,7 +160,7 @@ class Search:
 
     def _next_batch(self) -> list[Tried]:
         """Return the next points: those that lost to a leader that breaks a bound, then new ones of the optimiser."""
-        back = sorted(self._eliminated_by_disqualified(), key=self._promise)[:BATCH]
+        back = sorted(self._eliminated_by_disqualified(), key=self._rank)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
         had = [len(each.point.seeds) for each in back]
@@ -190,9 +196,9 @@ class Search:
             each.ended = each.ended or Ended.FINISHED
 
     def _affordable(self, waiting: list[Tried], count: int) -> list[Tried]:
-        """Return the points with runs left, up to `seeds` seeds, and count these runs."""
+        """Return the points for which runs up to `count` seeds are left, and count these runs; the others end."""
         alive: list[Tried] = []
-        for each in sorted(waiting, key=self._promise):
+        for each in sorted(waiting, key=self._rank):
             cost = count - len(each.point.seeds)
             if cost <= self._left():
                 self._found.runs += cost
@@ -201,7 +207,7 @@ class Search:
                 each.ended = Ended.OUT_OF_RUNS
         return alive
 
-    def _promise(self, tried: Tried) -> tuple[float, float, Steps]:
+    def _rank(self, tried: Tried) -> tuple[float, float, Steps]:
         """Return a sort key: less is more promising."""
         found = self._found
         return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
@@ -266,7 +272,7 @@ class Search:
                     each.ended, each.broken = out
 
     def _contested(self, finalists: Sequence[Tried]) -> list[Tried]:
-        """Return the leader and the points that do not differ significantly; empty if all differ."""
+        """Return the best finalist and those not significantly worse, unless they have equal aims; empty if none."""
         found, tuning = self._found, self._tuning
         keeping = [each for each in found.keeping if each in finalists]
         if not keeping:

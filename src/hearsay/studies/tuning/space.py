@@ -4,7 +4,7 @@ Rules:
 
 * Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no declaration: an invalid combination
   is left out before any run.
-* A step that fits with no other step is a mistake, reported with its place.
+* A step that is in no valid combination is a mistake, reported with its file and line.
 * Up to `MOST_LISTED` combinations are checked before the search begins; otherwise each is checked when it is drawn.
 """
 
@@ -20,7 +20,7 @@ from hearsay.studies.points import Point, point_of
 from hearsay.studies.tuning.tune_file import Tuning
 
 Steps: TypeAlias = tuple[int, ...]
-"""The number of a step on each axis that is searched."""
+"""The index of a step on each axis that is searched."""
 
 MOST_LISTED = 2000
 MOST_TRIES = 300
@@ -60,10 +60,10 @@ class Space:
 
     def point(self, steps: Steps, seeds: tuple[int, ...]) -> Point:
         """Return the point of a valid combination."""
-        return point_of(self._base.at(self.axes, steps).scenario(), seeds, self._place(steps))
+        return point_of(self._base.at(self.axes, steps).scenario(), seeds, self._study_steps(steps))
 
     def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
-        """Yield combinations: neighbours of `near` first, then any."""
+        """Yield valid combinations in random order: neighbours of `near` first, then any."""
         if near is not None:
             yield from filter(self.has, self._neighbours(near, chance))
         if self.listed is not None:
@@ -83,8 +83,8 @@ class Space:
                     found.add(tuple(moved))
         return chance.sample(sorted(found), len(found))
 
-    def _place(self, steps: Steps) -> Steps:
-        """Return the steps in a study whose first axis is the condition."""
+    def _study_steps(self, steps: Steps) -> Steps:
+        """Return the steps on the axes of `Tuning.study`, of which the condition is the first, if there is one."""
         return steps if self.condition is None else (self.condition, *steps)
 
     def _any(self, chance: Random) -> Steps:
@@ -105,7 +105,7 @@ class Space:
         return found
 
     def _example(self, number: int, step: int) -> Point | None:
-        """Return a point with this step; None if none is found."""
+        """Return a valid point with this step of axis `number`; None if none is found."""
         if self.listed is not None:
             fitting = (steps for steps in self.listed if steps[number] == step)
         else:
@@ -117,7 +117,7 @@ class Space:
         return None if steps is None else self.point(steps, self.tuning.seeds)
 
     def _mistakes(self, number: int, step: int) -> list[str]:
-        """Return the mistake of the first step that fits with no other."""
+        """Return why a step is in no valid combination: its errors with the first step of each other axis, if any."""
         first = [0] * len(self.axes)
         first[number] = step
         try:
@@ -128,7 +128,7 @@ class Space:
 
 
 def spaces(tuning: Tuning) -> list[Space]:
-    """Return a space for each condition, or one without conditions. Raises `StudyError` with every invalid value."""
+    """Return a space for each condition, or one without conditions. Raise `StudyError` with every invalid value."""
     conditions = range(len(tuning.conditions.steps)) if tuning.conditions is not None else [None]
     found: list[Space] = []
     problems: dict[str, None] = {}

@@ -2,8 +2,8 @@
 
 Rules:
 
-* Runs are kept as in a sweep, and found again by their names. After a kill, the same command requests the same runs
-  in the same order, and makes the missing ones.
+* Runs are stored as in a sweep, and found again by their names. After a kill, the same command requests the same runs
+  in the same order, and executes the missing ones.
 * The best points of earlier conditions are tried first in the next one.
 """
 
@@ -34,7 +34,7 @@ class Tuned:
     searches: Sequence[Searched]
     results: Mapping[str, Row]
     made: int
-    """Number of runs that were made now."""
+    """Number of runs that this tuning executed."""
 
     @property
     def failures(self) -> list[Row]:
@@ -110,7 +110,7 @@ class Tune:
         return self._results
 
     def _open_maker(self) -> PackMaker:
-        """Open one place for all runs, with the routers of all steps."""
+        """Open one `PackMaker` for all runs, with the modules of the routers of all steps."""
         if self._maker is None:
             points = [point for space in self._spaces for point in (space.start, *space.examples)]
             work = self._opened.enter_context(work_folder())

@@ -1,4 +1,4 @@
-"""The declaration of a tuning, as a file or as options: base scenario, axes, a figure to optimise and bounds."""
+"""The declaration of a tuning, as a file or as options: base scenario, axes, a metric to optimise and bounds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tuning:
     fresh_seeds: tuple[int, ...]
     """Seeds that measure the answer; the search has not used them."""
     final_seeds: tuple[int, ...]
-    """Additional seeds of the best points, while `seeds` do not separate them."""
+    """Additional seeds of the best points, used while these do not differ significantly on `seeds`."""
     runs: int
     search_seed: int
     engine: str
@@ -67,7 +67,7 @@ class Tuning:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Return the names of the aim and the bounded figures, each once."""
+        """Return the names of the aim and of the bounded metrics, each once."""
         return tuple(dict.fromkeys([self.aim.name, *(bound.figure.name for bound in self.bounds)]))
 
     @property
@@ -147,7 +147,7 @@ class TuneFile(RunsFile):
 
 
 def load_tuning(path: Path, changes: Document | None = None) -> Tuning:
-    """Read a tuning. Raises `StudyError` with a line for each mistake.
+    """Read a tuning. Raise `StudyError` with a line for each mistake.
 
     `changes` replace top-level keys of the file.
     """
@@ -183,7 +183,7 @@ _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Names of the parts of a declaration in error messages."""
+    """Names that error messages use for the parts of a declaration, such as options."""
 
     vary: str
     aim: str
@@ -200,7 +200,8 @@ def asked_tuning(
 ) -> tuple[Tuning, str]:  # fmt: skip
     """Return a tuning and the text of its file: `what` is a tune file, or with `vary` a scenario.
 
-    `changes` replace top-level keys of the file, `settings` keys of the base scenario. Raises `StudyError`.
+    `changes` replace top-level keys of the file, `settings` keys of the base scenario. Raise `StudyError` with all
+    mistakes.
     """
     path = Path(what)
     if vary:

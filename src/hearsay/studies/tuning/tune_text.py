@@ -24,7 +24,7 @@ _AGAINST_BEST = {
     Verdict.EQUAL: "does as well as the best",
     Verdict.UNDETECTED: "does not do significantly worse than the best",
 }
-"""The result of the base compared with the best, by the verdict on the best's aim."""
+"""The words for the base compared with the best point, by the verdict on the best point's aim."""
 
 
 def searched_words(searched: Searched) -> str:
