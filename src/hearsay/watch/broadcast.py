@@ -1,9 +1,13 @@
 """Frames of one source for many browsers, at a bounded rate, and answers to requests of browsers.
 
+A frame is an event with the changes of the picture since the last frame; a snapshot is an event with the whole
+picture.
+
 Rules:
 
-* The source owns the picture: its thread adds rows and calls `beat`. All other methods are called on the loop.
-* A frame is dropped while the previous one waits; the next frame contains its changes.
+* The source owns the picture: its thread adds rows, and calls `tell`, `is_due`, `rest` and `beat`. The event loop
+  calls the other methods.
+* No frame is made while the previous one waits for the event loop; the next frame contains these changes.
 * A browser that reads too slowly gets a snapshot in place of its waiting frames.
 * Before the first frame, browsers receive the reason why the source has not begun.
 * The history contains the frames of the whole run in bounded memory, so that a page that opens late can go back.
@@ -37,6 +41,8 @@ _LATEST = ("number", "now", "alive", "lost", "refused", "members", "scores", "ru
 
 @dataclass(slots=True)
 class _Frame:
+    """A frame in a form that can be merged: counts, and the last state of each link, node and message."""
+
     latest: Changes = field(default_factory=dict[str, Any])
     rates: list[int] = field(default_factory=list[int])
     latencies: dict[int, int] = field(default_factory=dict[int, int])
@@ -84,7 +90,7 @@ class History:
         self._in_open = 0
 
     def add(self, changes: Mapping[str, Any]) -> None:
-        """Add a frame that browsers received."""
+        """Add the changes of a frame."""
         added = _frame_of(changes)
         before = (self._open.latest or self._last.latest).get("now")
         if added.latest["now"] == before and not added.changes and not any(added.rates):
@@ -121,7 +127,7 @@ class History:
 
 
 def _frame_of(changes: Mapping[str, Any]) -> _Frame:
-    """Return a frame with counts and changes in the form in which they can be merged."""
+    """Return a picture's changes in a form that can be merged."""
     found = _Frame({name: changes[name] for name in _LATEST if name in changes}, list(changes.get("rates", ())))
     latencies = changes.get("latencies", [])
     found.latencies = dict(zip(latencies[::2], latencies[1::2], strict=True))
@@ -136,7 +142,7 @@ def _frame_of(changes: Mapping[str, Any]) -> _Frame:
 
 FRAMES_PER_SECOND = 30
 FRAME_S = 1 / FRAMES_PER_SECOND
-_HAND_OVER_S = 0.002
+_SHORTEST_REST_S = 0.002
 """Minimum pause of the source's thread, so that the event loop can send a waiting frame."""
 MOST_WAITING = 15
 """Maximum frames that wait for a browser."""
@@ -151,7 +157,7 @@ class Refused(Exception):
 
 
 class Viewer:
-    """One browser, as the loop sees it."""
+    """The events that wait for one browser. The event loop calls all methods."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
@@ -163,7 +169,7 @@ class Viewer:
         """True if it needs the history, too."""
 
     async def next(self) -> bytes | None:
-        """Return the next frame; None when there are no more."""
+        """Wait for the next event, and return it; None after `close`."""
         while not self._waiting:
             if self._closed:
                 return None
@@ -172,6 +178,7 @@ class Viewer:
         return self._waiting.popleft()
 
     def put(self, frame: bytes) -> None:
+        """Add a frame. If too many frames or bytes wait, drop all of them; the browser then needs a snapshot."""
         self._waiting.append(frame)
         if len(self._waiting) > MOST_WAITING or sum(map(len, self._waiting)) > MOST_WAITING_BYTES:
             self._waiting.clear()
@@ -179,6 +186,7 @@ class Viewer:
         self._something.set()
 
     def begin(self, whole: bytes) -> None:
+        """Add a snapshot; frames may follow it."""
         self.behind = self.is_new = False
         self._waiting.append(whole)
         self._something.set()
@@ -192,11 +200,11 @@ class Broadcast:
     def __init__(
         self, picture: Picture, about: Changes, loop: asyncio.AbstractEventLoop, awaited: str | None = None
     ) -> None:
-        """`about` describes the source and its controls; it is the first thing that browsers receive."""
+        """Create the broadcast. `about` describes the source and its controls; snapshots contain it."""
         self.picture = picture
         self.about = about
         self.awaited = awaited
-        """The reason why the source has not begun; empty once it has."""
+        """The reason why the source has not begun; None once it has."""
         self.woken = Event()
         """Set when a browser sends a request."""
         self.places = Places(picture)
@@ -212,7 +220,7 @@ class Broadcast:
     # Called by the source.
 
     def tell(self, **news: Any) -> None:
-        """Add state that is not in rows to the next frame, and to the snapshot of new browsers."""
+        """Add state that is not in trace rows to the next frame and to all later snapshots."""
         self._news |= news
         self.about |= news
 
@@ -223,7 +231,7 @@ class Broadcast:
 
     def rest(self) -> None:
         """Wait until the next frame is due, or until a browser sends a request."""
-        self.woken.wait(min(max(self._due_s - monotonic(), _HAND_OVER_S), FRAME_S))
+        self.woken.wait(min(max(self._due_s - monotonic(), _SHORTEST_REST_S), FRAME_S))
 
     def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
         """Answer requests of browsers by `perform`, and send a frame if one is due."""
@@ -250,7 +258,7 @@ class Broadcast:
                 snapshot["past"] = self._history.whole()
             whole = _event(snapshot)
         self._under_way.set()
-        self._call(lambda: self._hand_over(frame, whole))
+        self._call(lambda: self._send(frame, whole))
 
     # Called by the event loop.
 
@@ -268,7 +276,7 @@ class Broadcast:
         self._viewers.discard(viewer)
 
     async def ask(self, request: dict[str, Any]) -> Any:
-        """Return the answer of the source, made on its own thread; raise `Refused` with the reason."""
+        """Send a request to the source's thread, and return its answer; raise `Refused` with the reason."""
         answer: Future[Any] = Future()
         try:
             self._asked.put_nowait((request, answer))
@@ -294,7 +302,7 @@ class Broadcast:
             except Refused as error:
                 answer.set_exception(error)
 
-    def _hand_over(self, frame: bytes, whole: bytes) -> None:
+    def _send(self, frame: bytes, whole: bytes) -> None:
         self._under_way.clear()
         for viewer in self._viewers:
             if not viewer.behind:

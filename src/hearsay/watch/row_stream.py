@@ -1,4 +1,4 @@
-"""Rows of a node's trace for a picture of several nodes: a line of JSON for each frame.
+"""The stream of a node's trace rows, for a picture of several nodes: a line of JSON for each frame.
 
 Rules:
 
@@ -39,18 +39,18 @@ OWN = 0
 
 
 class NoRows(Exception):
-    """A line that no node sends."""
+    """A line that is malformed, or larger than a node may send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The content of a line. It has only names that earlier lines do not have."""
+    """The content of a line: rows, and the names of peers and topics that earlier lines do not have."""
 
     peers: tuple[str, ...]
     topics: tuple[str, ...]
     rows: Rows
     can: tuple[str, ...] = ()
-    """Controls of the node; only in the first line."""
+    """The requests that the node accepts, such as `publish`; only in the first line."""
 
     def line(self) -> bytes:
         content = {
@@ -63,7 +63,7 @@ class Piece:
 
 
 class RowStream:
-    """The stream on the side of the node. Its loop calls all methods."""
+    """The stream on the side of the node. The node's event loop calls all methods."""
 
     def __init__(self, picture: Picture, can: Sequence[str]) -> None:
         self._picture = picture
@@ -82,13 +82,13 @@ class RowStream:
         self._followers.pop(viewer, None)
 
     def tell(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
-        """Send the rows that the picture has just taken."""
+        """Send new rows to all readers; the picture already contains them. `names` are all peers and all topics."""
         peers, topics = names
         for viewer, (sent_peers, sent_topics) in list(self._followers.items()):
             new = tuple(peers[sent_peers:]), tuple(topics[sent_topics:])
             self._followers[viewer] = len(peers), len(topics)
             if not sent_peers:
-                viewer.begin(Piece(*new, _standing(self._picture, now_us), self._can).line())
+                viewer.begin(Piece(*new, _present_state(self._picture, now_us), self._can).line())
             elif len(rows) or any(new):
                 viewer.put(Piece(*new, rows[:MOST_ROWS]).line())
                 for start in range(MOST_ROWS, len(rows), MOST_ROWS):
@@ -98,7 +98,7 @@ class RowStream:
 
 
 def piece_of(line: bytes) -> Piece:
-    """Return the content of a line. Raises `NoRows` if it is malformed."""
+    """Return the content of a line. Raise `NoRows` if it is malformed or too large."""
     try:
         content: Any = json.loads(line)
         peers, topics, packed, can = content["peers"], content["topics"], content["rows"], content.get("can", [])
@@ -120,7 +120,7 @@ def _texts(found: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _standing(picture: Picture, now_us: Micros) -> Rows:
+def _present_state(picture: Picture, now_us: Micros) -> Rows:
     """Return rows that describe the node's present links and topics."""
     found = [node_up_row(now_us, OWN)]
     numbers = picture.drawn.numbers
@@ -132,14 +132,14 @@ def _standing(picture: Picture, now_us: Micros) -> Rows:
 
 
 class Numbers:
-    """Numbers for names that several nodes share."""
+    """Numbers of names, the same for all nodes: 0, 1, … in the order of `of`."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def of(self, name: str) -> int:
-        """Return the number of a name; `NONE` if there are too many names."""
+        """Return the number of a name, which may be new; `NONE` if there are too many names."""
         found = self._numbers.get(name)
         if found is None:
             if len(self.names) >= MOST_NAMES:
@@ -158,7 +158,7 @@ class SharedNames:
         self.topics: list[int] = []
 
     def translated(self, piece: Piece) -> Rows:
-        """Return the rows with shared numbers. Raises `NoRows` if there are too many names."""
+        """Return the rows with shared numbers. Raise `NoRows` if there are too many names."""
         peers, topics = self._of_all
         self.peers += map(peers.of, piece.peers)
         self.topics += map(topics.of, piece.topics)

@@ -71,7 +71,7 @@ class WatchServer:
         """The page's address, with the token."""
 
     async def listen(self, host: str, port: int) -> None:
-        """Listen at an address. Raises `OSError` if that is impossible."""
+        """Listen at an address. Raise `OSError` if that is impossible."""
         name, self._port = await self._server.listen(host, port)
         shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
@@ -86,7 +86,7 @@ class WatchServer:
         try:
             if name in self._streams and request.method == "GET":
                 writer.transport.set_write_buffer_limits(_SEND_BUFFER)
-                await _tell(self._streams[name], reader, writer)
+                await _send_events(self._streams[name], reader, writer)
             else:
                 writer.write(await self._response(request, name))
         except Refused as error:
@@ -119,8 +119,8 @@ class WatchServer:
         raise BadRequest(HTTPStatus.NOT_FOUND, "no such page")
 
 
-async def _tell(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send all events until either side ends the stream."""
+async def _send_events(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send the events of a new viewer until either side ends the stream."""
     viewer = stream.join()
     gone = asyncio.ensure_future(_close_with(reader, viewer))
     try:

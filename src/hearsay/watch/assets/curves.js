@@ -1,9 +1,10 @@
-// Small curves and bars on canvases, with an axis to the right and one up. `x` and `y` are the texts at their ends.
+// Small curves and bars on canvases, with a horizontal and a vertical axis. `x` and `y` are the texts at the two ends of
+// each axis.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const shown = new WeakMap(); // by canvas: what was drawn there last
+const shown = new WeakMap(); // the last drawn content, by canvas
 
-// Whether something else is to be drawn than what is there.
+// Return whether the content differs from the last drawn one.
 function isNew(canvas, ...what) {
   const wanted = JSON.stringify([canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio, dark.matches, ...what]);
   if (shown.get(canvas) === wanted) return false;
@@ -24,7 +25,7 @@ function pen(canvas) {
   return { found, width, height, scale, colour };
 }
 
-// The axes, and where they stand: the texts at the end of y are beside the curves, never over them.
+// Draw the axes, and return their positions. The texts of the y axis are next to the curves, never over them.
 function ground(at, x, y) {
   const { found, width, height, scale, colour } = at;
   const [foot, top] = [height - 15 * scale, 6 * scale];
@@ -50,7 +51,7 @@ function ground(at, x, y) {
   return { foot, top, left, across: width - left };
 }
 
-// `series` are [colour, points of x and y from 0 to 1].
+// Draw `series`, which are pairs of a colour and points; x and y of a point are from 0 to 1.
 export function curves(canvas, series, x, y) {
   if (!isNew(canvas, series, x, y)) return;
   const at = pen(canvas);
@@ -64,7 +65,7 @@ export function curves(canvas, series, x, y) {
   }
 }
 
-// Shares from 0 to 1 as squares, row by row; nothing where there is none.
+// Draw shares from 0 to 1 as squares, row by row; a share that is null has no square.
 export function squares(canvas, shares) {
   if (!isNew(canvas, shares)) return;
   const side = Math.ceil(Math.sqrt(shares.length));

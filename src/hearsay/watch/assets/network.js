@@ -1,5 +1,5 @@
-// The network on two canvases: links below, drawn when they change, nodes and what travels above, drawn when something
-// of that does. A thousand nodes take a millisecond so, without a library and without WebGL.
+// The network on two canvases: the lower one shows links, and is drawn when links change; the upper one shows nodes and
+// travelling messages. So a frame of a thousand nodes takes a millisecond, without a library and without WebGL.
 
 const SUNFLOWER = Math.PI * (3 - Math.sqrt(5));
 const SIDE = 10000;
@@ -42,7 +42,7 @@ export class Network {
     this.placed += 1;
   }
 
-  // On a disc, or where the source laid them out.
+  // Place the nodes on a disc, or at the positions that the source computed.
   place(count, places) {
     this.x = new Float64Array(count);
     this.y = new Float64Array(count);
@@ -55,7 +55,8 @@ export class Network {
     this.placed += 1;
   }
 
-  // Around the publisher, the farther out the later; near those they have it from. Who has it not stands at the rim.
+  // Place the nodes around the publisher: the later a node got the message, the farther out, and near its sender. Nodes
+  // without the message are at the rim.
   placeByArrival(count, message) {
     const { steps } = message;
     const [angle, when] = [new Float64Array(count).fill(-1), new Float64Array(count).fill(-1)];
@@ -87,7 +88,7 @@ export class Network {
     this.placed += 1;
   }
 
-  // `view` says what to draw: moment, layer, version, message, now, colour, node. Whether there was anything new to draw.
+  // Draw a view (moment, layer, version, message, now, colour, node). Return whether it differed from the last one.
   draw(view) {
     if (!this.isNew(view)) return false;
     this.drawnFor = this.look(view);
@@ -103,14 +104,14 @@ export class Network {
     return this.drawnFor !== this.look(view);
   }
 
-  // All that a drawing depends on: the same look is the same picture.
+  // Return a text of all that a drawing depends on: equal texts mean equal drawings.
   look(view) {
     const { message, now } = view;
     const spread = view.colour === "message" && message ? `${message.serial} ${message.steps.length}` : "";
     return `${this.frame()} ${view.version} ${view.layer} ${view.colour} ${view.node} ${spread} ${this.travels(view) ? now : ""}`;
   }
 
-  // Where things stand on the canvas.
+  // Return a text of all that positions on the canvas depend on.
   frame() {
     return `${this.size} ${window.devicePixelRatio} ${this.placed} ${this.zoom} ${this.middle}`;
   }
@@ -164,7 +165,7 @@ export class Network {
     pen.stroke();
   }
 
-  // What was delivered a moment ago, as lines from whom it came, fading.
+  // Draw recent deliveries as lines from their senders, which fade.
   drawTravel({ message, now }) {
     const { pen, across, down } = this;
     const late = now - message.published;
@@ -192,7 +193,7 @@ export class Network {
     if (view.node !== null) this.ring(view.node, this.colours.accent);
   }
 
-  // Nodes are kept as a picture, in which those whose colour has changed are painted over: curves are what costs most.
+  // Keep the nodes as an image, and repaint only those whose colour has changed, since drawing curves is expensive.
   paintNodes(view) {
     const colour = this.colouring(view);
     const fills = Array.from(this.x, (_, place) => (view.moment.up[place] ? colour(place) : ""));
@@ -220,7 +221,7 @@ export class Network {
     Object.assign(this, { fills, nodesFor: this.fitFor });
   }
 
-  // A disc, or the cross of a node that is down.
+  // Draw a disc, or a cross for a node that is down.
   outline(pen, place, isDown) {
     const { radius } = this;
     const [x, y] = [this.across[place], this.down[place]];
@@ -235,7 +236,7 @@ export class Network {
     }
   }
 
-  // The publisher; where it is not drawn, the nodes that got the message from it.
+  // Mark the publisher or, if it is not drawn, the nodes that got the message from it.
   markOrigin({ publisher, published, steps }, now) {
     const { colours, scale } = this;
     if (publisher >= 0) {
@@ -261,7 +262,7 @@ export class Network {
     this.pen.fill();
   }
 
-  // Text beside a node, towards the middle.
+  // Write a text next to a node, on the side of the middle.
   name(place, text) {
     const { pen, scale } = this;
     const [x, y] = [this.across[place], this.down[place]];

@@ -1,4 +1,4 @@
-// The picture on this side: frames go in, and any moment of the last minutes comes out.
+// The state of the picture in the browser: it applies frames, and returns the state at any frame of the last minutes.
 
 const MOST_FRAMES = 9000;
 const SNAPSHOT_EVERY = 60;
@@ -7,7 +7,7 @@ const MOST_NODES = 1000;
 export const CONNECTIONS = -1;
 const PAIR = 1024;
 
-// What holds at one moment: who is up, who is linked, and what was counted.
+// The state at one time: the nodes that are up, the links, and the counts.
 class Moment {
   constructor() {
     this.now = 0;
@@ -56,7 +56,7 @@ class Moment {
     return this.layers.get(number);
   }
 
-  // Pairs of places, each once.
+  // Return the linked pairs of places in one list, each pair once.
   pairs(number) {
     const ends = [];
     const pairs = this.layers.get(number) ?? [];
@@ -85,8 +85,8 @@ export class State {
     this.frames = [];
     this.snapshots = [];
     this.dropped = 0;
-    this.version = 0; // of what is drawn of the live picture, but for messages
-    this.linkage = 0; // of who has how many links
+    this.version = 0; // increases when the drawing of the live state changes, except for messages
+    this.linkage = 0; // increases when numbers of links change
   }
 
   apply(changes) {
@@ -110,7 +110,7 @@ export class State {
     this.remember(changes, whole);
   }
 
-  // The run before this page was opened, thinned out; the whole picture comes after it.
+  // Store the merged frames from before this page was opened. The snapshot is applied after them.
   recall(past) {
     for (const frame of past) {
       this.live.apply(frame);
@@ -139,7 +139,7 @@ export class State {
   remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run }, whole) {
     const last = this.frames.at(-1);
     if (last && last.now === now && !linked && !unlinked && !up && !down) {
-      return; // the run stands still
+      return; // the run is paused
     }
     this.frames.push({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run });
     const index = this.dropped + this.frames.length - 1;
@@ -151,7 +151,7 @@ export class State {
     }
   }
 
-  // The moment of a frame that is remembered; frames before the first snapshot show that one.
+  // Return the state at a stored frame; at a frame before the first snapshot, the state of that snapshot.
   at(place) {
     const index = this.dropped + place;
     const before = this.snapshots.filter((snapshot) => snapshot.index <= index).at(-1) ?? this.snapshots[0];
@@ -165,7 +165,7 @@ export class State {
   }
 }
 
-// How many of the nodes that were in the topic had the message at a time.
+// Return how many of the members of the topic at the publication had the message at a time.
 export function reachedAt(message, now) {
   let found = 0;
   for (let at = 0; at < message.counted.length && message.counted[at] <= now; at += 2) found = message.counted[at + 1];

@@ -1,4 +1,4 @@
-// The page: frames come in, are drawn, and what people do goes out.
+// The page: it receives and draws frames, and sends the requests of users.
 
 import { bars, curves, squares } from "./curves.js";
 import { Network } from "./network.js";
@@ -19,16 +19,16 @@ const DEEDS = ["publish", "crash", "return", "stop"];
 const get = (id) => document.getElementById(id);
 const state = new State();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-let place = null; // of the frame that is shown; null is the live one
+let place = null; // index of the frame that is shown; null is the live one
 let node = null;
 let shownMoment = { at: null, moment: null };
 let placed = "";
 let wanted = false;
-let panels = -PANELS_MS; // when they were drawn last
+let panels = -PANELS_MS; // time at which the panels were drawn last
 let clocked = -CLOCK_MS;
 let densityFor = "";
-let degreesFor = ""; // what the bars of links were asked for
-const touched = new Set(); // what somebody chose stays chosen
+let degreesFor = ""; // topic and links of the last request for the bars of links
+const touched = new Set(); // ids of lists in which the user has chosen; the choice is kept
 const drawn = [];
 const arrived = [];
 
@@ -37,7 +37,7 @@ const network = new Network(get("network"), get("links"), (found) => {
   redraw();
 });
 
-// What is shown.
+// The shown state.
 
 function layer() {
   return get("topic").value === "" ? CONNECTIONS : Number(get("topic").value);
@@ -107,7 +107,7 @@ function tellClock() {
   write(get("clock"), seconds(moment().now));
 }
 
-// With the clock: a run that stands still shows when it does.
+// Update the clock, too, so that a paused run shows the time at which it paused.
 function tellLink() {
   const { over, paused, gone } = state.state;
   const words = over ? "over" : paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live";
@@ -171,7 +171,7 @@ function options(select, values, text) {
   select.value = values.includes(chosen) ? chosen : values[0];
 }
 
-// Over the run so far, as its summary has them.
+// Numbers over the run so far, as in its summary.
 function tellRun({ run }) {
   const late = run.latency_ms ?? [];
   const lines = ["p50", "p90", "p99", "longest"].map((title, at) => [title, late.length ? milliseconds(late[at]) : "–"]);
@@ -199,7 +199,7 @@ function tellMessage(now) {
   curves(get("coverage"), [["first", points]], ["0 ms", late.length ? milliseconds(last / 1000) : ""], ["0 %", "100 %"]);
 }
 
-// All nodes of a network of which a sample is drawn.
+// All nodes of a network, if only a sample of them is drawn.
 async function tellDensity(now) {
   const chosen = message();
   const all = state.about.of ?? 0;
@@ -274,7 +274,7 @@ function tellLatencies(latencies) {
   bars(get("latency"), all ? latencies.slice(first, last + 1) : [], edges, ["0 %", percent(Math.max(...latencies), all)]);
 }
 
-// Over all the time that is remembered, p50, p90 and p99 of each piece of it.
+// Draw p50, p90 and p99 in each interval of the time for which frames are stored.
 function tellCourse() {
   const end = place === null ? state.frames.length : place + 1;
   const from = state.frames[0]?.now ?? 0;
@@ -293,12 +293,12 @@ function tellCourse() {
   curves(get("course"), courses.map((course, at) => [["first", "good", "last"][at], points(course)]), [seconds(from), seconds(from + span)], ["0 ms", known.length ? milliseconds(edgeOf(most)) : ""]);
 }
 
-// The end of a class of latencies, in ms.
+// Return the upper end of a class of latencies, in ms.
 function edgeOf(latencyClass) {
   return EDGES_MS[Math.min(latencyClass, EDGES_MS.length - 1)];
 }
 
-// The class in which a share of the deliveries is reached; none where there are none.
+// Return the class in which the cumulative count reaches a share of the deliveries; null without deliveries.
 function classOf(bin, share) {
   const all = bin.reduce((sum, value) => sum + value, 0);
   let sum = 0;
@@ -359,13 +359,13 @@ function tellFrames() {
   write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}${state.state.late ? ` ${count(state.state.late)} rows came too late for their place.` : ""}`);
 }
 
-// What people do.
+// Requests of users.
 
 function can(what) {
   return state.about.can.includes(what);
 }
 
-// Null when it is refused, undefined when there is no answer.
+// Send a request and return the answer: null if it is refused, undefined if no answer comes.
 async function ask(request) {
   try {
     const response = await fetch("do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
@@ -373,11 +373,11 @@ async function ask(request) {
     write(get("done"), await response.text());
     return null;
   } catch {
-    return undefined; // when the source is gone, the stream says so
+    return undefined; // if the source is gone, the stream of frames reports it
   }
 }
 
-// Asks for an action, and says so when no answer comes.
+// Request an action, and show a message if no answer comes.
 async function want(request) {
   const answer = await ask(request);
   if (answer === undefined) write(get("done"), "There was no answer; perhaps the action failed.");
@@ -400,7 +400,8 @@ async function touch(deed, word, chosen = node) {
   tellNode();
 }
 
-// A real node is not brought back from here, so that is asked first; what was asked for then is done, whatever is chosen meanwhile.
+// A page cannot start a real node again, so ask before stopping it. The node of the question is stopped, even if the user
+// selects another one meanwhile.
 function askToStop() {
   if (node === null || get("stop").disabled) return;
   const chosen = node;
@@ -470,7 +471,7 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  // What is in a dialog has the keys for a moment after it was closed.
+  // Elements of a dialog keep the focus for a moment after it was closed.
   const inside = event.target instanceof Element && event.target.checkVisibility() && event.target.closest("select, input, button, dialog, a");
   if (event.ctrlKey || event.metaKey || event.altKey || (inside && event.key !== "Escape")) return;
   const deed = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];

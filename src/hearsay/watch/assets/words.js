@@ -1,4 +1,4 @@
-// How figures are written, and names that others chose.
+// Formats of numbers, and of names that other parties have chosen.
 
 export function count(value) {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
@@ -33,13 +33,13 @@ export function percent(part, whole) {
   return part < whole && share > 99.9 ? "99.9 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
 }
 
-// What does not print is shown as its escape, so that a name can neither hide nor turn what stands beside it.
+// Return a name with unprintable characters as escapes, so that it can neither hide nor reorder the text next to it.
 export function shown(name) {
   const text = name.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
 }
 
-// Text is only written where it is another: each writing lays the page out anew.
+// Change a text only if it differs, since each change causes a new layout of the page.
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

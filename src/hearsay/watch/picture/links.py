@@ -1,4 +1,8 @@
-"""The drawn nodes of a network, and their links."""
+"""The drawn nodes of a network, and their links.
+
+A node has a number in the trace. A drawn node also has a place: its index among the drawn nodes, by which browsers
+name it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ class DrawnNodes:
             self._places[self.numbers] = np.arange(len(self.numbers))
 
     def meet(self, nodes: Ints) -> None:
-        """Add nodes that rows mention, while there is room."""
+        """Draw the nodes that rows mention, up to the maximum of drawn nodes."""
         if not self._grows or len(self.numbers) >= self._most:
             return
         for node in np.unique(nodes).tolist():
@@ -80,10 +84,10 @@ class Links:
     def __init__(self, drawn: DrawnNodes) -> None:
         self._drawn = drawn
         self.up: set[int] = set()
-        """Numbers of the nodes whose start was traced."""
+        """Numbers of the nodes that are up."""
         self.links: dict[Link, None] = {}
         self._traced: set[int] = set()
-        """Nodes that trace their own starts and stops. Other nodes are up while peers are connected to them."""
+        """Nodes that trace their own starts and stops. Other nodes count as up while peers are connected to them."""
         self.members: dict[int, dict[int, int]] = {}
         """Number of links, by topic and node."""
         self._memberships = 0
@@ -93,7 +97,7 @@ class Links:
         self._changed: dict[Link, bool] = {}
 
     def take(self, rows: Rows) -> None:
-        """Take rows in the order of time. Rows of one time keep their order."""
+        """Update links and members by rows, in the order of their times. Rows with equal times keep their order."""
         of_links = rows[np.isin(rows[:, Column.EVENT], _OF_LINKS)]
         if not len(of_links):
             return
@@ -203,7 +207,7 @@ class Links:
                 self._note(link, False)
 
     def _note(self, link: Link, there: bool) -> None:
-        """Note a change. Two changes that cancel each other before the next call are omitted."""
+        """Record a change for `changes`. Two changes of a link that cancel each other are omitted."""
         if self._changed.get(link, there) == there:
             self._changed[link] = there
         else:

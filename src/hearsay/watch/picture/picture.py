@@ -1,8 +1,9 @@
-"""The picture of a network: it takes rows, and returns changes, a snapshot for late viewers, and places of nodes.
+"""The picture of a network: it processes trace rows, and returns changes, a snapshot, and positions of the drawn
+nodes.
 
 `changes` and `whole` have the same form: a snapshot and all changes so far, applied to an empty picture, are equal.
-Rates and latencies describe the time since the last frame, so only changes contain them. Places follow from
-links, and a thread of its own lays them out on request.
+Rates and latencies describe the time since the last frame, so only changes contain them. Positions follow from links;
+a thread of their own computes them on request. The place of a drawn node is its index among the drawn nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Picture:
         self._sent_state: Changes = {}
 
     def take(self, rows: Rows) -> None:
-        """Take rows, in any order of time within a call; rows of later calls are not earlier."""
+        """Update the picture by rows, which may be in any order. Rows of a later call must not be earlier."""
         if not len(rows):
             return
         self.drawn.meet(rows[:, [Column.PEER, Column.REMOTE]].ravel())
@@ -76,6 +77,7 @@ class Picture:
         return {name: value for name, value in changes.items() if value not in ([], {})}
 
     def whole(self, now_us: Micros) -> Changes:
+        """Return a snapshot: all that `changes` has returned so far."""
         spreads = self.spreads.by_number.values()
         return {
             "now": now_us,
@@ -101,8 +103,8 @@ class Picture:
         }
 
     def density(self, serial: int, late_us: Micros) -> Changes | None:
-        """Return how many nodes of each cell a message had reached by a time, and how many are due it; None if
-        unknown.
+        """Return for each cell how many nodes a message had reached `late_us` after its publication, and how many it
+        is due to reach; None if unknown.
         """
         found = self.spreads.density(serial, late_us)
         return None if found is None else {"arrived": found[0], "due": found[1]}
@@ -111,7 +113,7 @@ class Picture:
         return self.links.degrees(topic)
 
     def _state_news(self) -> Changes:
-        """Return the sums that changed since the last call."""
+        """Return the totals that changed since the last call."""
         lost, refused = self.traffic.by_reason()
         counted = [
             [len(members), sum(members.values())]
@@ -138,12 +140,14 @@ def _progress(spread: Spread, steps: list[Step]) -> list[int]:
 
 
 SIDE = 10_000
-"""Browsers receive places as integers from 0 to this."""
+"""Browsers receive positions as integers from 0 to this."""
 _LINKS_PER_NODE = 2
 _MOST_PULLING = 6_000
 
 
 class Places:
+    """The positions of the drawn nodes, by their links."""
+
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._thread: Thread | None = None
@@ -151,11 +155,13 @@ class Places:
         self._wanted = False
 
     def want(self) -> None:
-        """Request a new layout, by the present links."""
+        """Request new positions, by the present links."""
         self._wanted = True
 
     def news(self) -> list[int] | None:
-        """Return x and y of each place in turn, when a new layout is ready; otherwise None."""
+        """Return x and y of each drawn node in turn if new positions are ready, otherwise None. Start the thread if
+        positions were requested.
+        """
         found, self._found = self._found, None
         if self._wanted and self._thread is None and self._is_linked:
             self._wanted = False

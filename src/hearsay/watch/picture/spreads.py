@@ -1,4 +1,6 @@
-"""The spread of messages: which nodes each recent message has reached, and where in a large network."""
+"""The spread of messages: the drawn nodes that each recent message has reached and, in a large network, how many
+nodes of each cell. A cell is a range of node numbers; a place is the index of a drawn node.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from hearsay.watch.picture.links import MOST_NUMBERED, NOT_DRAWN, DrawnNodes, In
 
 
 class Awaited:
-    """A set of the nodes in a topic at a publication; nodes above the largest number are omitted."""
+    """The nodes that were in the topic when a message was published, and do not have it yet. Nodes with numbers from
+    `MOST_NUMBERED` on are omitted.
+    """
 
     def __init__(self, nodes: Ints) -> None:
         nodes = nodes[(nodes >= 0) & (nodes < MOST_NUMBERED)]
@@ -25,7 +29,7 @@ class Awaited:
         self._bits = np.packbits(there, bitorder="little")
 
     def arrived(self, nodes: Ints) -> Ints:
-        """Remove nodes from the set. Returns the positions of those among `nodes` that were in it."""
+        """Remove nodes from the set. Return the indexes in `nodes` of those that were in it."""
         given = np.flatnonzero((nodes >= 0) & (nodes < 8 * len(self._bits)))
         nodes, first = np.unique(nodes[given], return_index=True)
         is_new = (self._bits[nodes >> 3] >> (nodes & 7)) & 1 == 1
@@ -35,17 +39,18 @@ class Awaited:
 
 
 CELLS = 1024
+"""Number of cells of a network."""
 
 
 class Density:
     def __init__(self, nodes: int, due: Ints, classes: int) -> None:
-        """Start the density of a message in a network of `nodes` nodes; `due` are the nodes that are due it."""
+        """Start the density of a message in a network of `nodes` nodes. The message is due at the nodes `due`."""
         self._nodes = nodes
         self.due = self._counted(due)
         self._arrived = np.zeros((classes, CELLS), dtype=np.uint16)
 
     def arrive(self, nodes: Ints, classes: Ints) -> None:
-        """Count deliveries at due nodes, each with its class of latency."""
+        """Count deliveries to due nodes, each with its class of latency."""
         np.add.at(self._arrived, (classes, self._cells(nodes)), 1)
 
     def arrived(self, classes: int) -> list[int]:
@@ -65,9 +70,9 @@ MOST_MESSAGES = 200
 MOST_FORGOTTEN = 20_000
 """Maximum publication times of forgotten messages, which give the latencies of late deliveries."""
 MOST_STEPS = 2_000
-"""Maximum deliveries at drawn nodes that are kept of a message."""
+"""Maximum deliveries to drawn nodes that are kept of a message."""
 MOST_NEW_STEPS = 5_000
-"""Maximum new deliveries at drawn nodes, of all messages, between two frames."""
+"""Maximum new deliveries to drawn nodes, of all messages, between two frames."""
 LATENCY_EDGES_MS = tuple(round(1.25 ** (power / 10), 4) for power in range(551))
 """Edges of the latency classes, from 1 ms to about four minutes in steps of 2.3 %."""
 _EDGES_US = np.array(LATENCY_EDGES_MS) * 1000
@@ -86,9 +91,11 @@ class Spread:
     """One message. Places are -1 for nodes that are not drawn."""
 
     serial: int
+    """Number in the order in which messages appear; browsers name messages by it."""
     name: str
     topic: int
     publisher: int
+    """Place of the publisher."""
     published_us: Micros
     size: int
     awaited: Awaited
@@ -189,7 +196,9 @@ class Spreads:
         return below + (rank - int(rank)) * (above - below)
 
     def density(self, serial: int, late_us: Micros) -> tuple[list[int], list[int]] | None:
-        """Return for each cell how many nodes the message had reached by that latency, and how many are due it."""
+        """Return for each cell how many nodes the message had reached within `late_us`, and how many it is due to
+        reach; None if unknown.
+        """
         for spread in self.by_number.values():
             if spread.serial == serial and spread.density is not None:
                 last = _density_class(np.searchsorted(_EDGES_US, np.array([late_us]), side="right"))
@@ -227,7 +236,7 @@ class Spreads:
         self._add(number, topic, publisher, row[Column.TIME_US], max(row[Column.BYTES], 0))
 
     def _met(self, row: list[int]) -> Spread:
-        """Start a message whose publication is not in the trace, at its first delivery."""
+        """Add a message whose publication is not in the trace, as if published at its first delivery."""
         return self._add(row[Column.MESSAGE], row[Column.TOPIC], NONE, row[Column.TIME_US], 0)
 
     def _add(self, number: int, topic: int, publisher: int, published_us: Micros, size: int) -> Spread:
@@ -251,5 +260,5 @@ class Spreads:
 
 
 def _density_class(classes: Ints) -> Ints:
-    """Return the class of a density for each class of latency: memory for each message bounds their number."""
+    """Return the class of a density for each class of latency; densities have fewer classes, to save memory."""
     return (classes + _PER_DENSITY_CLASS - 1) // _PER_DENSITY_CLASS

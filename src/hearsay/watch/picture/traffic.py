@@ -1,4 +1,7 @@
-"""The traffic and the scores of drawn nodes since the last frame."""
+"""The traffic since the last frame and in all, and the last sample of scores.
+
+The place of a drawn node is its index among the drawn nodes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ MOST_SCORES = 200_000
 
 
 class Standing:
+    """The last sample of scores: the mean for each drawn node, and quantiles over all nodes."""
+
     def __init__(self, drawn: DrawnNodes) -> None:
         self._drawn = drawn
         self._time_us = -1
@@ -33,7 +38,7 @@ class Standing:
             self._sample(time_us, scores[scores[:, Column.TIME_US] == time_us])
 
     def changes(self) -> dict[str, list[float]]:
-        """Return the sample if it is new or has grown, otherwise nothing."""
+        """Return the sample if it is new or has grown since the last call, otherwise an empty dictionary."""
         if not self._changed:
             return {}
         self._changed = False
@@ -89,7 +94,7 @@ class Traffic:
         self.reasons = np.zeros((2, len(_REASONS)), dtype=np.int64)
         """Totals by reason: parts that were lost on the way; parts and messages that were refused."""
         self.of_nodes = np.zeros((0, len(RATES)), dtype=np.int64)
-        """Totals by place."""
+        """Totals of each rate, by place."""
 
     def take(self, rows: Rows) -> None:
         events = rows[:, Column.EVENT]
@@ -124,7 +129,7 @@ class Traffic:
         return counted
 
     def by_reason(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the totals of lost and refused parts."""
+        """Return the totals of lost and of refused parts, by reason."""
         lost, refused = (
             {name: count for name, count in zip(_REASONS, line, strict=True) if count}
             for line in self.reasons.tolist()

@@ -36,14 +36,14 @@ HOLD_US: Micros = 300_000
 MOST_WAITING = 200_000
 """Maximum rows that wait."""
 MOST_PIECES = 1_000
-"""Maximum pieces that threads have read and the picture has not taken."""
+"""Maximum pieces that threads have read and the source has not processed."""
 MOST_NAMES = 2_000
 MOST_NODES = 64
 
 
 @dataclass(slots=True)
 class _Joined:
-    """One of the nodes. It has names only while it is connected."""
+    """One of the nodes. `names` is None while it is disconnected."""
 
     remote: RemoteNode
     names: SharedNames | None = None
@@ -77,7 +77,7 @@ class JoinedNodesSource:
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
         """Show rows until `close`, or with `until_complete` until all nodes are gone."""
         for joined in self._nodes:
-            joined.remote.follow(lambda piece, joined=joined: self._tell(joined, piece))
+            joined.remote.follow(lambda piece, joined=joined: self._queue_piece(joined, piece))
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
             broadcast.rest()
@@ -88,7 +88,7 @@ class JoinedNodesSource:
         now_us = time_ns() // 1000 - self._origin_us
         self._take_pieces(broadcast, now_us)
         self._show(now_us)
-        self._tell_names(broadcast)
+        self._send_names(broadcast)
         gone = sum(joined.names is None for joined in self._nodes)
         state = {
             **{"paused": False, "pace": 1.0, "over": False, "touches": 0},
@@ -104,8 +104,10 @@ class JoinedNodesSource:
     def _is_over(self) -> bool:
         return self._shown_us > 0 and all(joined.names is None for joined in self._nodes) and not len(self._waiting)
 
-    def _tell(self, joined: _Joined, piece: Piece | None) -> None:
-        """Pass on a piece, in the reading thread, which waits for room. Meanwhile its node may disconnect it."""
+    def _queue_piece(self, joined: _Joined, piece: Piece | None) -> None:
+        """Queue a piece, on the thread that reads it; block while the queue is full. Meanwhile the node may
+        disconnect this slow reader.
+        """
         while not self._closed.is_set():
             try:
                 self._pieces.put((joined, piece), timeout=1)
@@ -162,7 +164,7 @@ class JoinedNodesSource:
         self._shown_us = int(rows[-1, Column.TIME_US])
         self.picture.take(rows)
 
-    def _tell_names(self, broadcast: Broadcast) -> None:
+    def _send_names(self, broadcast: Broadcast) -> None:
         names = len(self._peers.names), len(self._topics.names)
         if names != self._sent_names:
             self._sent_names = names

@@ -45,7 +45,7 @@ class NodeSource:
         self._origin_us: Micros = time_ns() // 1000
 
     def put(self, codes: Codes) -> None:
-        """Take a row of the node's trace."""
+        """Add a row of the node's trace to the next frame."""
         if len(self._rows) >= MOST_WAITING:
             self._unseen += 1
             return
@@ -98,7 +98,7 @@ class NodeSource:
 
 
 SILENCE_S = 40.0
-"""Maximum silence of a page, in seconds; it sends something every 15 s."""
+"""Maximum silence of a page in seconds. A page sends at least a comment every 15 s."""
 ANSWER_S = 2.0
 AGAIN_S = 1.0
 _DATA = b"data: "
@@ -127,11 +127,11 @@ class RemoteNode:
         self._response: HTTPResponse | None = None
 
     def connect(self) -> None:
-        """Connect to the page. Raises `NoPage` if that is impossible."""
+        """Connect to the page. Raise `NoPage` if that is impossible."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         try:
             connection.connect()
-            stream = connection.sock  # the connection forgets it, because the answer ends it
+            stream = connection.sock  # `getresponse` removes it from the connection, which ends with the response
             connection.request("GET", f"{self._path}rows")
             response = connection.getresponse()
             said = b"" if response.status == HTTPStatus.OK else response.readline(200)
@@ -153,7 +153,7 @@ class RemoteNode:
         Thread(target=self._follow, args=(deliver,), daemon=True).start()
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """Send a request to the node's page and return the answer. Raises `Refused` with the reason."""
+        """Send a request to the node's page and return the answer. Raise `Refused` with the reason."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         name = f"[{self._host}]" if ":" in self._host else self._host
         headers = {
@@ -174,7 +174,7 @@ class RemoteNode:
             connection.close()
 
     def close(self) -> None:
-        """End the stream; any thread may call this. The reading thread ends when it next reads something."""
+        """End the stream; any thread may call this. The reading thread ends when it next receives a line."""
         self._closed.set()
 
     def _follow(self, deliver: Callable[[Piece | None], None]) -> None:

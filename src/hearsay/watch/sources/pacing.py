@@ -1,4 +1,4 @@
-"""The controls of a source: its pace, and answers to questions of pages."""
+"""The controls of a source: its pace, and the answers to requests of pages about the picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearsay.watch.picture.picture import Changes
 
 
 def answer(broadcast: Broadcast, request: dict[str, Any]) -> Any:
-    """Return the answer to a question about the picture; None for other requests."""
+    """Return the answer to a request about the picture; None for other requests."""
     picture = broadcast.picture
     match request:
         case {"do": "places"}:
@@ -42,7 +42,7 @@ class Pacing:
         self._anchor: tuple[float, Micros] = (monotonic(), 0)
 
     def begin(self, now_us: Micros) -> None:
-        """Continue the clock from a time of the source."""
+        """Restart the clock now, at a time of the source."""
         self._anchor = monotonic(), now_us
 
     @property
@@ -60,7 +60,7 @@ class Pacing:
         return None if self._pace is None else from_us + round((monotonic() - since_s) * self._pace * 1e6)
 
     def perform(self, request: dict[str, Any], now_us: Micros) -> bool:
-        """Perform a request about the pace. Returns False for other requests."""
+        """Perform a request about the pace. Return False for other requests."""
         match request:
             case {"do": "pause", "paused": bool(paused)}:
                 self.paused = paused

@@ -1,4 +1,4 @@
-"""The rows of a run folder, which is finished or still written by a simulation or a node, played by their times.
+"""The rows of a run folder, which is finished or still written by a simulation or a node, played at their times.
 
 Files of a trace appear whole, so each is read once. Rows wait in the order of time until the pace allows them;
 while many wait, no more files are read.
@@ -37,7 +37,7 @@ _SCRIPT = "script"
 
 class RunFolderSource:
     def __init__(self, path: Path, pace: float | None, *, paused: bool = False) -> None:
-        """Open a run folder. Raises `RunFolderError` if it has no run, or too many rows for a page."""
+        """Open a run folder. Raise `RunFolderError` if it has no run, or too many rows for a page."""
         self._path = path
         _require_run(path)
         self._pacing = Pacing(pace, paused=paused)
@@ -62,7 +62,7 @@ class RunFolderSource:
         return about
 
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
-        """Show rows until `close`, or with `until_complete` to the end. Raises `RunFolderError` for damaged files."""
+        """Show rows until `close`, or with `until_complete` to the end. Raise `RunFolderError` for damaged files."""
         self._pacing.begin(0)
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
@@ -96,7 +96,7 @@ class RunFolderSource:
                 rows = rows[rows[:, Column.TIME_US] > self._latest_us]
             self._read.update(new)
             self._wait(rows)
-            self._tell_names(broadcast)
+            self._send_names(broadcast)
         self._ended = ended
 
     def _wait(self, rows: Rows) -> None:
@@ -124,7 +124,7 @@ class RunFolderSource:
         self._waiting = self._waiting[stop:]
         self._now_us = max(self._now_us, last_us)
 
-    def _tell_names(self, broadcast: Broadcast) -> None:
+    def _send_names(self, broadcast: Broadcast) -> None:
         names = load_names(self._path)
         broadcast.tell(names=dict(names.topics))
         if not self.picture.drawn.known:
@@ -141,7 +141,7 @@ class RunFolderSource:
 
 
 def _require_run(path: Path) -> None:
-    """Check that the path has a complete run of a size that can be shown, or a run that has begun."""
+    """Raise `RunFolderError` unless the path has a complete run that is small enough, or a run that has begun."""
     if (path / MANIFEST).exists():
         manifest = load_manifest(path)
         rows = manifest.trace.rows

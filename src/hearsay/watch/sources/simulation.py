@@ -1,7 +1,7 @@
 """A simulation that users pace, stop and change while it runs, between two buckets of the engine's queue.
 
-Actions of users become a scenario that reproduces the run: a message is a `[[timed]]` publication, a crash a
-`[[faults.crash]]` of one listed node, and its return the crash's `rejoin_after_s`.
+Changes by users (touches) become a scenario that reproduces the run: a message is a `[[timed]]` publication, a crash
+a `[[faults.crash]]` of one listed node, and its return the crash's `rejoin_after_s`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def _seconds(time_us: Micros) -> Decimal:
 
 
 MOST_TOUCHES = 1000
+"""Maximum changes of a run by users."""
 SHORTEST_STEP_US: Micros = 1000
 
 
@@ -141,7 +142,9 @@ class SimulatedSource:
         self._resumed_s = monotonic()
 
     def _fit_steps(self, took_s: float) -> None:
-        """Fit the engine's steps to half a frame, and at most to the simulated time of a frame."""
+        """Adapt the length of the engine's steps: a step takes at most about half a frame in real time, and simulates
+        at most the time that the pace allows in a frame.
+        """
         engine = self._engine
         pace = self._pacing.pace
         longest_us = self._longest_step_us if pace is None else round(FRAME_S * pace * 1e6)
