@@ -72,7 +72,7 @@ class Explanation:
 
 
 def explain(message: Message, node: int | None, missing: bool) -> Explanation:
-    """Explain a node's delivery; without a node, the missing or the slowest deliveries."""
+    """Explain the delivery at a node, or its absence; without a node, the missing or the slowest deliveries."""
     if node is None:
         return _missing(message) if missing else _slowest(message)
     answer = explain_node(message, node)

@@ -10,7 +10,7 @@ from hearsay.trace.language.schema import wire_name
 
 
 class Cause(NamedTuple):
-    """A cause in words, with the rule that decides it."""
+    """A cause in words, with the id of the rule that decides it, if there is one."""
 
     words: str
     rule: str | None

@@ -3,10 +3,10 @@
 Rules:
 
 * A copy is a send from one node to another. In a simulation its arrival follows from the send (`trace/language/
-  derive.py`), and a drop says that it did not arrive. In traces of real nodes the k-th send of a pair belongs to the
-  k-th receive; a copy that only one end traced has one time.
-* A copy that would arrive after the end of the run is under way. One that was not sent has no arrival.
-* Where a trace has no receives of a node, its deliveries, duplicates and rejections show what arrived.
+  derive.py`), and the row of a drop shows that it did not arrive. In traces of real nodes the k-th send of a pair
+  belongs to the k-th receive; if only the sender or only the receiver traced a copy, the other time is unknown.
+* A copy that would arrive after the end of the run is under way. A copy that was not sent has no arrival.
+* If a trace has no receives of a node, its deliveries, duplicates and rejections show which copies arrived.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Fate(IntEnum):
     UNREACHABLE = 2
     UNDER_WAY = 3
     UNSEEN = 4
+    """Sent; the trace does not show whether it arrived."""
     QUEUE_FULL = 5
     WITHDRAWN = 6
     UNWANTED = 7
@@ -83,7 +84,7 @@ class Copies:
     bytes: Ints
 
     def to(self, node: int) -> slice:
-        """Return the places of the copies to a node."""
+        """Return the indexes of the copies to a node."""
         return places_of(self.receiver, node)
 
     def at(self, place: int) -> Copy:
@@ -109,13 +110,13 @@ class Deliveries:
         return range(there.start, there.stop)
 
     def latest(self, node: int, until_us: int) -> int | None:
-        """Return the place of the last delivery at a node by a time."""
+        """Return the index of the last delivery at a node until a time; None without one."""
         there = places_of(self.node, node)
         place = int(np.searchsorted(self.time_us[there], until_us, side="right")) - 1
         return None if place < 0 else there.start + place
 
     def first(self) -> Ints:
-        """Return the places of the first delivery at each node."""
+        """Return the index of the first delivery at each node."""
         return np.flatnonzero(np.diff(self.node, prepend=NONE - 1))
 
 
@@ -134,14 +135,14 @@ class History:
     rejects: PairEvents
     """Reasons of nodes to reject copies, by node and sender."""
     last_parts: Mapping[int, Copy] = field(default_factory=dict[int, Copy])
-    """The partial message that completed a delivery, by the place of the delivery."""
+    """The partial message that completed a delivery, by the index of the delivery."""
 
     @property
     def published(self) -> bool:
         return self.publisher != NONE
 
     def start_us(self) -> int:
-        """Return the time of the publication, or of the first known event without one."""
+        """Return the time of the publication; if that is unknown, the time of the first known event."""
         if self.published:
             return self.published_us
         known = [self.deliveries.time_us, self.copies.sent_us[self.copies.sent_us != NONE],
@@ -150,7 +151,7 @@ class History:
 
 
 def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
-    """Return the history in all rows of a message."""
+    """Return the history of a message, given all its rows."""
     events = rows[Column.EVENT]
     published = np.flatnonzero(events == TraceEvent.PUBLISH)
     first = published[np.argmin(rows[Column.TIME_US][published])] if len(published) else None
@@ -239,7 +240,9 @@ def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
 
 
 def _matches(left: list[Ints], right: list[Ints], left_us: Ints, right_us: Ints) -> tuple[Ints, Ints]:
-    """Return the places of pairs with equal keys: the k-th in time on the left with the k-th on the right."""
+    """Match the k-th element in time on the left with the k-th on the right that has equal keys; return the indexes
+    of the matched elements on the left and on the right.
+    """
     count = len(left_us)
     order, in_order = group_ids([np.concatenate(both) for both in zip(left, right, strict=True)])
     ids = np.empty(len(order), dtype=np.int64)

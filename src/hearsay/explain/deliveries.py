@@ -58,7 +58,7 @@ class NodeAnswer:
     deliveries: int
     """Number of deliveries; more than one if the node forgot the message in between."""
     joined_us: int | None
-    """When the node joined the topic, if that was after the publication and before the delivery."""
+    """Time at which the node joined the topic, if that was after the publication and before the delivery."""
 
 
 def explain_node(message: Message, node: int) -> NodeAnswer | None:
@@ -83,7 +83,7 @@ def _joined_us(message: Message, node: int, delivered_us: int) -> int | None:
 
 
 def requested_paths(message: Message, places: Sequence[int]) -> list[Path]:
-    """Return the paths of deliveries, with the requests for copies that were sent on request."""
+    """Return the paths of deliveries, given by index, with the requests for copies that were sent on request."""
     history = message.history
     paths = [path_to(history, place, message.model) for place in places]
     pairs = {(hop.sender, hop.receiver) for path in paths for hop in path.hops if is_on_request(hop.copy)}

@@ -2,9 +2,9 @@
 
 The fastest path has the earliest arrival over these edges:
 
-* In a simulation, every connection between two nodes of the topic. A holder sends at once, or as soon as the
-  connection exists. The copy takes the latency of the link and the time of its own bytes on the uplink: no queue,
-  jitter, loss or heartbeat. A node that rejected the message forwards nothing.
+* In a simulation, every connection between two nodes of the topic. A node that has the message sends it at once, or
+  as soon as the connection exists. The copy takes the latency of the link and the time of its own bytes on the
+  uplink, without queue, jitter, loss or heartbeat. A node that rejected the message forwards nothing.
 * Every copy that arrived, at the time when it was sent. So the fastest path is never slower than the first copy's.
   Between real nodes these are the only edges, and a copy may leave as soon as its sender has the message.
 * A node takes as long from arrival to forwarding as it did in the run. A node that never got the message takes as
@@ -31,7 +31,7 @@ from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
 _SAMPLED_DELIVERIES = 64
-"""Deliveries that show how quickly a node can forward."""
+"""Number of deliveries from which the shortest forwarding time of a node is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FastHop:
     sent_us: int
     arrived_us: int
     had_us: int
-    """When the receiver could forward the message."""
+    """Time from which the receiver could forward the message."""
     is_real: bool
     """True if the run sent this copy at this time."""
 
@@ -85,7 +85,7 @@ class Network:
         self._quickest_us = self._quickest()
 
     def from_node(self, node: int, had_us: int) -> Iterator[FastHop]:
-        """Yield each copy that a holder could send."""
+        """Yield a hop for each copy that a node could send after it has the message."""
         model = self.message.model
         there = places_of(self._copies[0], node)
         _, receivers, sent, arrived = (values[there].tolist() for values in self._copies)

@@ -76,9 +76,10 @@ def latest_text(messages: list[LatestMessage]) -> str:
 
 
 def _latest_rows(run: RunFacts) -> ColumnArrays:
-    """Return publications and deliveries by message and time, of the last part of the run with enough messages.
+    """Return publications and deliveries by message and time, of an interval before the run's end with enough
+    messages.
 
-    A message may have begun before that part, so only messages of its second half count as whole.
+    A message may have begun before the interval, so only messages that begin in its second half count.
     """
     window_us = _FIRST_WINDOW_US
     while True:
@@ -94,7 +95,7 @@ def _latest_rows(run: RunFacts) -> ColumnArrays:
 
 
 def _latest(rows: ColumnArrays) -> Iterator[tuple[int, int, int]]:
-    """Yield number, first and last place of the latest messages, the last one first."""
+    """Yield the number, the first index and the end index of the latest messages, the last one first."""
     starts = np.flatnonzero(np.diff(rows[Column.MESSAGE], prepend=NONE - 1))
     ends = [*starts[1:].tolist(), len(rows[Column.MESSAGE])]
     latest = np.argsort(rows[Column.TIME_US][starts], kind="stable")[::-1][:LATEST]

@@ -23,7 +23,7 @@ _OUT = (TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN)
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Times [since, until) of directed pairs, ordered by the first end."""
+    """Intervals [since, until) in which directed pairs of nodes (`one`, `other`) are connected, ordered by `one`."""
 
     one: Ints
     other: Ints
@@ -35,7 +35,7 @@ class Connections:
         return self.one, self.other, self.since_us, self.until_us
 
     def of(self, node: int) -> list[tuple[int, int, int]]:
-        """Return the other end, the beginning and the end of each connection of a node."""
+        """Return the other node, the beginning and the end of each connection of a node."""
         there = places_of(self.one, node)
         return list(zip(*(column[there].tolist() for column in self.columns[1:]), strict=True))
 
@@ -67,7 +67,7 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
         for values in (*(rows[column] for column in (Column.PEER, Column.REMOTE, Column.TIME_US)),
                        rows[Column.EVENT] == TraceEvent.ADD_PEER)
     )  # fmt: skip
-    changes = PairEvents.sorted(peer, remote, time, adds)  # At one microsecond, an end precedes a beginning.
+    changes = PairEvents.sorted(peer, remote, time, adds)  # In the same microsecond, an end precedes a beginning.
     peer, remote, time, adds = changes.node, changes.other, changes.time_us, changes.value
     until = np.full(len(peer), run.end_us + 1, dtype=np.int64)
     same = (peer[1:] == peer[:-1]) & (remote[1:] == remote[:-1])
@@ -87,9 +87,9 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
 
 
 def in_topic(connections: Connections, members: Members, holder: int) -> Connections:
-    """Limit connections to the times in which a message of the topic may go from the first end to the second.
+    """Limit connections to the times in which `one` may send a message of the topic to `other`.
 
-    The second end must be in the topic then, and so must the first end unless it is `holder`.
+    In these times `other` is in the topic, and so is `one` unless it is `holder`.
     """
     receiving = _limited(connections, connections.other, members)
     own = receiving.one == holder
@@ -98,7 +98,7 @@ def in_topic(connections: Connections, members: Members, holder: int) -> Connect
 
 
 def _at_both_ends(ends: Connections) -> Connections:
-    """Return the times in which both ends have the connection, in both directions."""
+    """Limit connections to the times in which both nodes have them; return them in both directions."""
     forth, back = ends.select(ends.one < ends.other), ends.select(ends.one > ends.other).reversed()
     here, there = _pairs_of_equal(forth.one << 32 | forth.other, back.one << 32 | back.other)
     both = _overlap(forth.select(here), back.since_us[there], back.until_us[there])
@@ -117,7 +117,7 @@ def _overlap(connections: Connections, since_us: Ints, until_us: Ints) -> Connec
 
 
 def _pairs_of_equal(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Return the places of all pairs of equal values."""
+    """Return the indexes on the left and on the right of all pairs of equal values."""
     order = np.argsort(right, kind="stable")
     ordered = right[order]
     first = np.searchsorted(ordered, left, side="left")
@@ -152,7 +152,7 @@ class MeshLinks:
         return node in self._in_trees
 
     def holds(self, peer: int, remote: int, at_us: int, connected_us: int = 0) -> bool:
-        """Return whether a peer had a remote in its mesh at a time.
+        """Return whether `peer` had `remote` in its mesh, or as an eager link, at a time.
 
         Changes before `connected_us` do not count: a node that goes down traces no change of its mesh.
         """
@@ -163,7 +163,7 @@ class MeshLinks:
 
 
 class ScoreSamples:
-    """Sampled scores of chosen nodes at their peers."""
+    """Sampled scores that peers gave to chosen nodes."""
 
     def __init__(self, run: RunFacts, nodes: Collection[int], until_us: int) -> None:
         wanted = list(nodes)
@@ -177,7 +177,7 @@ class ScoreSamples:
         )
 
     def latest(self, peer: int, scored: int, until_us: int) -> float | None:
-        """Return the last score that a peer gave until `until_us`; without one, the first score after that time."""
+        """Return the last score that a peer gave until `until_us`, else the first one later; None without any."""
         there = self._samples.between(scored, peer)
         scores = self._samples.value[there].view(np.float64)
         place = int(np.searchsorted(self._samples.time_us[there], until_us, side="right")) - 1

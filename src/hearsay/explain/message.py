@@ -1,4 +1,4 @@
-"""A message or a node of a run, found by number, name or id, and opened with its facts."""
+"""The search for a message or a node of a run, by number, name or id, and the facts about a message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MessageName:
 
 
 def find_message(run: RunFacts, wanted: str) -> MessageName:
-    """Return the message with this number, or with an id that begins like this."""
+    """Return the message with the number `wanted`, or the only message whose id begins with `wanted`."""
     if not wanted:
         raise NotInThisRun("--message is empty; give the number of a message or the beginning of its id")
     number = _number(wanted)
@@ -75,7 +75,7 @@ def _number(wanted: str) -> int | None:
 
 
 def find_node(run: RunFacts, names: Names, wanted: str) -> int:
-    """Return the node of this name or number, or the only one whose name begins or ends like this."""
+    """Return the node with the name or number `wanted`, or the only node whose name begins or ends with `wanted`."""
     wanted = wanted.removeprefix(SHORTENED)
     if not wanted:
         raise NotInThisRun(f"--node is empty; {len(run.nodes)} nodes are in {run.path}")
@@ -100,7 +100,7 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
 
 
 def message_ids(run: Path) -> dict[int, str | None]:
-    """Return the ids of messages by number; those of a simulation have none."""
+    """Return the ids of messages by number; None for messages without an id, as in simulations."""
     path = run / DICTIONARIES / "messages.parquet"
     if not path.exists():
         return {}
@@ -202,7 +202,7 @@ class Message:
     members: Members
     """Members of the message's topic over time."""
     in_parts: bool
-    """Messages of the topic are sent as partial messages."""
+    """True if messages of the topic are sent as partial messages."""
     clocks: Clocks
 
     def node(self, node: int) -> str:
@@ -263,7 +263,7 @@ class Message:
 
 
 def open_message(path: Path, wanted: str, window_us: int | None = None) -> Message:
-    """Open a message by number or id. Raises `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
+    """Open a message by number or id. Raise `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
     (run,) = load_runs([path], window_us)
     name = find_message(run, wanted)
     rows = select_rows(run, "message", COLUMNS, message=name.number)

@@ -72,7 +72,7 @@ RULES = {
     Why.NO_MESH: "GOSSIP-1",
     Why.NO_EAGER_LINK: "TREE-1",
 }
-"""Rules behind reasons that follow from one rule."""
+"""Ids of rules by reason, for the reasons that follow from one rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class _Surroundings:
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
     def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why holders did not send the message; `held` has them with the times of their connections."""
+        """Return why holders did not send the message. `held` has holders with the times of their connections."""
         thresholds, mesh = self._message.run.thresholds, self._mesh
         both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]
         if thresholds is not None:

@@ -3,8 +3,9 @@
 Rules:
 
 * A delivery names the sender of its copy. The copy is the earliest one of that sender, with the hops and via of the
-  delivery, that arrived since the node's previous delivery. In a simulation without service times it is the one whose
-  arrival and validation end at the delivery, if there is one; for a message in parts, the part that completed it.
+  delivery, that arrived since the node's previous delivery. In a simulation without service times, a copy that
+  arrived, or whose validation ended, at the time of the delivery takes precedence. For a message in parts, the copy
+  is the part that completed it.
 * A sender had the message since its last delivery before it sent the copy; a publisher, since the publication; a node
   outside the topic, since the arrival of the copy that a script injected.
 * The steps of a hop begin when the sender had the message and end when the receiver delivered it. They follow each
@@ -42,11 +43,11 @@ class Step(StrEnum):
     ANNOUNCED = "announced"
     """The announcement in flight."""
     ASKING = "asking"
-    """At the receiver, before it asked."""
+    """At the receiver, before it sent the request."""
     ASKED = "asked"
     """The request in flight."""
     ANSWERING = "answering"
-    """At the sender, before it answered."""
+    """At the sender, from the request to the send of the copy."""
     QUEUE = "queue"
     """In the sender's queue behind other messages; includes jitter."""
     UPLINK = "uplink"
@@ -60,7 +61,7 @@ class Step(StrEnum):
     HANDLING = "handling"
     """At the receiver, waiting to be handled; includes validation."""
     UNKNOWN = "untold"
-    """From having it at the sender to having it at the receiver: the copy is not in the trace."""
+    """From the message at the sender to its delivery at the receiver, if the trace has no times of the copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ class Path:
 
 
 def path_to(history: History, place: int, model: LinkModel | None, requests: Requests | None = None) -> Path:
-    """Return the path of a delivery. Without `requests`, waiting for one is not separated from other waiting."""
+    """Return the path of the delivery with the index `place`. Without `requests`, the time until a request is not
+    separated from other waiting.
+    """
     deliveries = history.deliveries
     node, delivered_us = int(deliveries.node[place]), int(deliveries.time_us[place])
     hops: list[Hop] = []
@@ -153,7 +156,7 @@ def path_to(history: History, place: int, model: LinkModel | None, requests: Req
 
 
 def copy_of(history: History, place: int, model: LinkModel | None) -> Copy | None:
-    """Return the copy that was delivered; None if no copy in the trace fits."""
+    """Return the copy of the delivery with the index `place`; None if no copy in the trace fits."""
     deliveries, copies = history.deliveries, history.copies
     node, delivered = int(deliveries.node[place]), int(deliveries.time_us[place])
     remote, hops, via = int(deliveries.remote[place]), int(deliveries.hops[place]), int(deliveries.via[place])
@@ -180,9 +183,10 @@ def _is_own(history: History, place: int) -> bool:
 
 
 def _holding(history: History, node: int, until_us: int) -> tuple[int | None, int | None, Copy | None]:
-    """Return how a node had the message at a time: delivery, time, and copy that a script injected.
+    """Return how a node had the message until a time: the index of its delivery, the time, and the injected copy.
 
-    The publisher and a node outside the topic have no delivery. All are None if the trace does not show it.
+    The publisher, and a node outside the topic to which a script injected the message, have no delivery; only the
+    latter has an injected copy. All are None if the trace does not show that the node had the message.
     """
     latest = history.deliveries.latest(node, until_us)
     if latest is not None and not _is_own(history, latest):
@@ -200,7 +204,7 @@ def _holding(history: History, node: int, until_us: int) -> tuple[int | None, in
 
 
 def _times(start_us: int, ends: Iterable[tuple[Step, int | None]]) -> Iterator[StepTime]:
-    """Yield the steps that follow each other and take time; a step whose end is unknown is part of the next one."""
+    """Yield the steps that take time, one after the other; a step whose end is unknown is part of the next one."""
     for step, end_us in ends:
         if end_us is not None:
             if end_us != start_us:

@@ -2,12 +2,12 @@
 
 Rules:
 
-* Rows of such parts name no messages, so they are matched by time. An IWANT is answered at once, so the request for a
-  copy is the last IWANT that had reached the sender when it sent the copy. The announcement is the last IHAVE that
-  had reached the receiver when it sent the IWANT. In episub, receivers wait before they ask: the announcement is the
-  first IHAVE after the sender had the message, and the request is the last GRAFT.
+* Rows of IHAVE, IWANT and GRAFT name no messages, so they are matched by time. An IWANT is answered at once, so the
+  request for a copy is the last IWANT that had reached the sender when it sent the copy. The announcement is the last
+  IHAVE that had reached the receiver when it sent the IWANT. In episub, receivers wait before they ask: the
+  announcement is the first IHAVE after the sender had the message, and the request is the last GRAFT.
 * A message in parts was completed by the last partial message of the sender that arrived before the delivery.
-* A part that was dropped led to nothing.
+* A part that was dropped led to no copy.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def parts_between(
 
 
 def last_parts(run: RunFacts, history: History) -> Mapping[int, Copy]:
-    """Return the partial message that completed each delivery, by the place of the delivery.
+    """Return the partial message that completed each delivery, by the index of the delivery.
 
     Deliveries that a copy of the whole message explains are left out.
     """
@@ -146,9 +146,9 @@ class Request:
     """The times of the events that led to a copy; None for those that the trace does not show."""
 
     joined_us: int | None
-    """When the receiver joined the topic, if the sender had the message before."""
+    """Time at which the receiver joined the topic, if the sender had the message before."""
     connected_us: int | None
-    """When the two were connected, if the sender had the message before."""
+    """Time at which the two nodes were connected, if the sender had the message before."""
     announced_us: int | None
     received_us: int | None
     asked_us: int | None
@@ -203,7 +203,7 @@ class Requests:
         return int(between.max()) if len(between) else None
 
     def _connected(self, sender: int, receiver: int, from_us: int, until_us: int) -> int | None:
-        """Return the last connection of a pair between two times, if it was not connected before."""
+        """Return the time of a pair's last connection between two times; None if it was connected before."""
         times, events, peers, remotes = self._links.values()
         mine = (peers == sender) & ((remotes == receiver) | (events == TraceEvent.NODE_DOWN))
         adds = events[mine] == TraceEvent.ADD_PEER

@@ -1,7 +1,7 @@
-"""Chosen rows of a run, the nodes that traced and their clocks, and the members of a topic over time.
+"""Selected rows of a run, the nodes that traced and their clocks, and the members of a topic over time.
 
 A corrected clock may be off by its uncertainty, any other clock also by its estimated offset. The difference between
-times of two nodes may be off by the sum of their errors. Times of one node agree, as do those of a simulation.
+times of two nodes may be off by the sum of their errors. Times of one node, and all times of a simulation, agree.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def some(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
 
 
 def places_of(values: Ints, number: int) -> slice:
-    """Return the places of a number in an ascending array."""
+    """Return the indexes of a number in an ascending array."""
     first, end = np.searchsorted(values, [number, number + 1])
     return slice(int(first), int(end))
 
@@ -111,7 +111,7 @@ class PairEvents:
         return cls(node[order], other[order], time_us[order], value[order])
 
     def between(self, node: int, other: int) -> slice:
-        """Return the places of the events of a pair."""
+        """Return the indexes of the events of a pair."""
         mine = places_of(self.node, node)
         there = places_of(self.other[mine], other)
         return slice(mine.start + there.start, mine.start + there.stop)
@@ -131,7 +131,7 @@ def observers_of(run: RunFacts) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Times [since, until) of nodes in a topic, ordered by node and time."""
+    """Intervals [since, until) in which nodes are in a topic, ordered by node and time."""
 
     node: Ints
     since_us: Ints
@@ -148,7 +148,7 @@ def members_of(run: RunFacts, topic: int) -> Members:
     downs = select_rows(run, "node", columns, lambda rows: rows[Column.EVENT] == TraceEvent.NODE_DOWN)
     node, time, event = (np.concatenate((changes[column], downs[column])) for column in columns)
     joins = event == TraceEvent.JOIN
-    order = np.lexsort((joins, time, node))  # At one microsecond, an end precedes a beginning.
+    order = np.lexsort((joins, time, node))  # In the same microsecond, an end precedes a beginning.
     node, time, joins = node[order], time[order], joins[order]
     until = np.full(len(time), run.end_us, dtype=np.int64)
     same = node[1:] == node[:-1]
@@ -163,10 +163,11 @@ SKEW = "skew.parquet"
 @dataclass(frozen=True, slots=True)
 class Clocks:
     errors_us: Mapping[int, tuple[int | None, int]]
-    """For each node that traced: the reference of its clock, and the maximum difference from it."""
+    """For each node that traced: the node with the reference clock (None if unknown), and the maximum difference from
+    that clock in microseconds."""
 
     def words(self, node: int, other: int) -> str:
-        """Return in words how far a time between two nodes may be off; an empty text if both have one clock."""
+        """Return in words how far a time between two nodes may be off; an empty text if both have the same clock."""
         if node == other or node not in self.errors_us or other not in self.errors_us:
             return ""
         (reference, error_us), (other_reference, other_error_us) = self.errors_us[node], self.errors_us[other]

@@ -49,9 +49,9 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int
-    """Number of leading columns, which name a row."""
+    """Number of leading columns that name a row; 0 for a timeline."""
     words: tuple[int, ...]
-    """Columns of words; the others have numbers."""
+    """Indexes of the columns of words; the others have numbers."""
 
 
 def milliseconds_exactly(us: int) -> str:
