@@ -171,7 +171,7 @@ def test_without_expectations_every_table_is_a_topic(tmp_path):
             "mesh_deliveries_threshold = 0",
             "score.topics.0.mesh_deliveries_threshold = 0: must be above 0 when there is a mesh_deliveries_weight",
         ),
-        ("[score]", "[more]\na = 1\n[score]", "file.toml:15: more: stands in no file with [score] or [expect]"),
+        ("[score]", "[more]\na = 1\n[score]", "file.toml:15: more: is not allowed in a file with [score]"),
         ("[score.thresholds]", "[score.thresholds", "file.toml:26: Expected ']' at the end of a table declaration"),
     ],
 )

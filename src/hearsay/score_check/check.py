@@ -156,7 +156,7 @@ def check_text(checked: Checked) -> str:
 
 
 def silence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Yield rows about the silence of a peer that has the best score elsewhere."""
+    """Yield a row for each group of topics, about a peer that is silent in one of them and at its best elsewhere."""
     for each in checked.silences:
         times = ("never" if time is None else seconds(time) for time in (each.from_start_s, each.from_stop_s))
         yield (each.group.words, str(each.verdict), figure(each.score), *times)

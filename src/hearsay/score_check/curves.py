@@ -1,4 +1,8 @@
-"""Scores over time of scripted peers, from the real `Scorer`."""
+"""Scores over time of scripted peers, from the real `Scorer`.
+
+A stage has topics and a number of refreshes; on it, a script (an honest peer or a misbehaviour) is played. Messages
+of busy topics are played in bundles, whose size adapts the parameters of the topic.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ _AFTER_ACTIVATION = 90
 
 @dataclass(frozen=True, slots=True)
 class StagedTopic:
+    """A topic, or equal topics as one, with parameters for bundles of messages."""
+
     name: str
     of: TopicWorth
     numbers: TopicNumbers
@@ -43,9 +49,10 @@ class Stage:
     refreshes: int
     played: Sequence[TopicWorth]
     left_out: int
+    """Number of groups of topics that are not played."""
 
     def topics(self, apart: TopicWorth | None = None) -> Iterator[StagedTopic]:
-        """Yield all topics of the play. With `apart`, yield one topic of that group separately."""
+        """Yield the topics, each group as one; with `apart`, yield one topic of that group separately."""
         for topic in self.played:
             if topic is apart:
                 yield self._staged(topic, topic.group.name, 1)
@@ -217,14 +224,14 @@ class _Play:
             if refresh % every == 0 or refresh == stage.refreshes:
                 times.append(now / 1_000_000)
                 samples.append(found)
-            if self._look(found.score, now) and pruned is None:
+            if self._prune_or_graft(found.score, now) and pruned is None:
                 pruned = now / 1_000_000
         rows = [self._row(each) for each in samples]
         columns = [list(column) for column in zip(*rows, strict=True)]
         return Curve(script.name, script.does, times, [each.score for each in samples], columns, pruned)
 
     def _act(self, refresh: int, now: int) -> None:
-        """Add the events between two refreshes, at the first of them."""
+        """Add the events between two refreshes, at the time of the first one."""
         third = self._stage.refreshes // 3
         if self._is_member:
             for topic in self._topics:
@@ -270,8 +277,8 @@ class _Play:
         else:
             self._scorer.disconnect(name, now)
 
-    def _look(self, score: float, now: int) -> bool:
-        """Prune or graft the peer by its score, at a heartbeat. Returns True if it is pruned."""
+    def _prune_or_graft(self, score: float, now: int) -> bool:
+        """Prune or graft the peer by its score after a refresh. Return True if it is pruned."""
         if self._is_member and not may_be_in_mesh(score):
             self._is_member = False
             self._pruned_at = now

@@ -38,6 +38,8 @@ Look: TypeAlias = Callable[[Worth], Iterator[Remark]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A check: `look` yields a remark for each parameter that it finds, and `meaning` describes these findings."""
+
     id: str
     severity: Severity
     meaning: str

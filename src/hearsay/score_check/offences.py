@@ -21,11 +21,13 @@ from hearsay.score_check.subject import TopicGroup
 from hearsay.score_check.worth import MOST, TopicWorth, Worth, first_that, left, refreshes_until
 
 MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer
-"""Maximum promises that are tracked at a time."""
+"""Maximum promises of a peer that are tracked at a time."""
 
 
 def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
-    """Return the maximum number of promises; 0 if none is tracked. An IHAVE makes one promise, or one for each id."""
+    """Return the maximum promises of a peer between two heartbeats; 0 if none is tracked. By `tracked_promises`, an
+    IHAVE makes one promise, or one for each id.
+    """
     match parameters.tracked_promises:
         case TrackedPromises.ONE:
             return min(parameters.max_ihave_messages or MOST_OF_A_PEER, MOST_OF_A_PEER)
@@ -80,7 +82,7 @@ def levels(worth: Worth) -> dict[str, float]:
 
 
 def _needed(worth: Worth, score: Callable[[int], float], most: int = MOST) -> dict[str, int | None]:
-    """Return the least number that brings the score below each level."""
+    """Return the least number of offences that brings the score below each level; None above `most`."""
     return {
         name: first_that(lambda count, level=level: score(count) < level, most)
         for name, level in levels(worth).items()
@@ -153,9 +155,12 @@ def _forgiven(
 
 
 class Verdict(StrEnum):
+    """The effect of silence in a topic on the score of a peer."""
+
     CAUGHT = "caught"
+    """The score falls below 0, so the peer is pruned."""
     OUTWEIGHED = "outweighed"
-    """Deliveries are scored, but other topics outweigh them."""
+    """Deliveries are scored, but other topics outweigh the missing ones."""
     NOT_EXPECTED = "not expected"
     """The topic is scored, but its deliveries are not."""
     UNSCORED = "unscored"
@@ -163,7 +168,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The silence of a peer that has the best score elsewhere."""
+    """The silence in one topic of a group, of a peer that has the best score in all other topics."""
 
     group: TopicGroup
     verdict: Verdict

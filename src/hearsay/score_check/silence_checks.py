@@ -63,7 +63,7 @@ def silence_not_expected(worth: Worth) -> Iterator[Remark]:
         yield Remark(words, "mesh_deliveries_weight", each.group, {"score": each.score})
 
 
-@check(Severity.NOTE, "a topic that is there has no parameters")
+@check(Severity.NOTE, "a topic has no parameters")
 def topic_unscored(worth: Worth) -> Iterator[Remark]:
     words = "has no parameters, so nothing that is done in it counts"
     yield from (Remark(words, group=each.group) for each in _with(worth, Verdict.UNSCORED))

@@ -59,7 +59,7 @@ MAX_TOPICS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations(Parameters):
-    """The table `[expect]`: the network in which the scores will be used. Defaults are go's."""
+    """The table `[expect]`: the network in which the scores will be used. Defaults are those of go-libp2p."""
 
     owner: ClassVar[str] = "expect"
 

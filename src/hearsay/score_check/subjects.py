@@ -64,12 +64,12 @@ _PER_SLOT: Mapping[str, Callable[[int], float]] = {
 }
 _PER_S: Mapping[str, Mapping[str, float]] = {"hardening": {"any": 120.0}, "filecoin": {"blocks": 5 / 30}}
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {"filecoin": ("messages",)}
-"""Tables that a set has also for another name of a topic: Lotus calls its messages `msgs`."""
+"""Tables of a set that repeat a topic under another name, and are left out: Lotus calls its messages `msgs`."""
 _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 
 def subject_of_set(name: str, validators: int | None = None) -> Subject:
-    """Return a set by name. Raises `ParameterError` if there is none, or if `validators` does not apply to it."""
+    """Return a set by name. Raise `ParameterError` if there is none, or if `validators` does not apply to it."""
     if name in FIXED and validators is not None:
         words = f"set {name} is not made from it; {', '.join(BY_VALIDATORS)} are"
         raise ParameterError((Violation("validators", validators, words),))
@@ -91,7 +91,7 @@ def _rate(name: str, topic: str, validators: int) -> float | None:
 
 _MILLION = 1_000_000
 _NEAREST = -2.33
-"""Quantile of the normal distribution: one value in a hundred is that many deviations below the mean."""
+"""Quantile of the normal distribution: one value in a hundred is 2.33 standard deviations below the mean, or more."""
 
 
 def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int]) -> Subject:
@@ -189,7 +189,7 @@ def read_subject(path: Path) -> Subject:
     if not document.keys() & set(TABLES):
         return subject_of_scenario(load_scenario(path), str(path), lines)
     problems = [
-        f"{path}:{paths[key,]}: {key}: stands in no file with [score] or [expect]; those are all it has"
+        f"{path}:{paths[key,]}: {key}: is not allowed in a file with [score] or [expect], which has only these tables"
         for key in document
         if key not in TABLES
     ]

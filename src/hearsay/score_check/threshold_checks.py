@@ -49,7 +49,7 @@ _JUST_BELOW = 1.0 - 1e-9
 
 @check(Severity.ERROR, "nothing leads below a threshold")
 def threshold_unreachable(worth: Worth) -> Iterator[Remark]:
-    """Warn of thresholds that no peer reaches. Counts of offences have no cap, so one weight of theirs suffices."""
+    """Warn of thresholds that no peer reaches. Counts of offences have no cap, so a weight for one is enough."""
     if not scores_anything(worth) or _has_unbounded_harm(worth):
         return
     lowest = worth.score(sum(topic.deficit * topic.group.count for topic in worth.topics))

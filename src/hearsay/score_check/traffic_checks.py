@@ -14,7 +14,7 @@ from hearsay.text.numbers import count, figure, plural, seconds
 _FEWEST_GAPS = 3
 """If messages come at random, one gap in twenty is longer than three mean ones."""
 _PATIENCE = 10
-"""Number of invalid messages that are no longer an accident."""
+"""Number of invalid messages above which they are no accident."""
 
 
 @check(Severity.ERROR, "the cap of mesh deliveries, after a refresh, is below what is expected")
@@ -101,8 +101,8 @@ def traffic_unknown(worth: Worth) -> Iterator[Remark]:
             if least is None or liberal is None:
                 continue
             words = (
-                f"its traffic is not known; deliveries are enough from {per_time(liberal)} on of "
-                f"who delivers every message, and from {per_time(least)} on of who is first with its share"
+                f"its traffic is not known; a member that delivers every message delivers enough from "
+                f"{per_time(liberal)} on, and one that is first with its share from {per_time(least)} on"
             )
             figures = {"least_messages_per_s": liberal, "safe_messages_per_s": least}
             yield Remark(words, "mesh_deliveries_threshold", topic.group, figures)

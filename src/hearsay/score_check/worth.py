@@ -1,4 +1,4 @@
-"""The scores that peers can reach, from closed formulas for the counters."""
+"""The scores that peers can reach, from closed formulas for the counters. P1 … P7 are the parts of a score."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TopicWorth:
     deficit: float
     """P3 of a member that delivers nothing; 0 if deliveries are not scored."""
     per_refresh: float | None
-    """Messages of the topic between two refreshes."""
+    """Messages of the topic between two refreshes; None if unknown."""
     usual_first: float
     """P2 of a member that is first as often as the others; its maximum if the traffic is unknown."""
 
@@ -116,6 +116,7 @@ class Worth:
 
     @property
     def best(self) -> float:
+        """Return the maximum score of a peer."""
         return self.score(self.all_topics)
 
     @property
