@@ -1,6 +1,6 @@
-"""The peer programs of this folder: built into the user's cache, run as processes, spoken to in lines.
+"""The peer programs of this folder: built in the user's cache, run as processes, and controlled by lines of text.
 
-Nothing is built in the checkout. A language whose toolchain is missing raises `Missing`, which says what to install.
+Nothing is built in the checkout. If the toolchain of a language is missing, `Missing` is raised with its name.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class Missing(Exception):
 
 
 def command_of(language: str, checkout: Path = CHECKOUT) -> list[str]:
-    """The command that runs a language's peer; builds it when its sources have changed.
+    """Return the command that runs a language's peer; build the peer if its sources have changed.
 
-    `ours` is our node on its own host, and may be that of another checkout; `ours-on-py` the same on py-libp2p's, and
-    `py-point` a host that only lets others find each other, both in the environment of the Python peer.
+    `ours` is Hearsay's node on its own host, perhaps of another checkout; `ours-on-py` is Hearsay's node on
+    py-libp2p's host, and `py-point` a host by which peers only find each other, both in the environment of the Python
+    peer.
     """
     if language == "ours":
         return [sys.executable, str(checkout / "interop" / "ours" / "peer.py")]
@@ -110,7 +111,7 @@ class PeerProcess:
         self.language = language
         self._command = [*command_of(language, checkout), *flags]
         self._environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-        """With our sources, which the interpreter of another environment has not."""
+        """The environment with Hearsay's sources, which other Python environments lack."""
         self.address = ""
         self.messages: list[dict[str, object]] = []
         self.count = 0
@@ -118,10 +119,11 @@ class PeerProcess:
         self.mesh: dict[str, int] = {}
         self.refusals: list[str] = []
         self.scores: dict[str, float] = {}
+        """Scores that a Go peer gives its peers."""
         self.rejected = 0
-        """Scores that a Go peer gives its peers, and the number of messages that it has rejected."""
+        """Number of messages that a Go peer has rejected."""
         self.parts: dict[tuple[str, int], int] = {}
-        """The parts that it has of each topic and group, as a bitmap."""
+        """The parts that the peer has, as a bitmap, by topic and group."""
         self.tested_by: set[str] = set()
         """Peers that may have sent a message of the test extension: go's callback does not name the sender."""
         self._news = asyncio.Event()
@@ -151,7 +153,9 @@ class PeerProcess:
         self._process.stdin.write(line.encode() + b"\n")
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what the peer has said meets a condition; an error with its last words if it ends before."""
+        """Wait until a condition on the peer's events is true; raise an error with the peer's last output if it ends
+        before.
+        """
         while not condition():
             if self._readers[0].done():
                 raise AssertionError(f"the {self.language} peer ended:\n{b''.join(self._errors[-40:]).decode()}")

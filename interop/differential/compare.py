@@ -1,4 +1,4 @@
-"""The differences between two results of a sequence, and the smallest sequence that shows it."""
+"""The first difference between two results of a sequence, and the smallest sequence that shows it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from hearsay.vectors.score_run import TOLERANCE, are_close
 
 Difference = tuple[int, str, Any, Any]
-"""The step, what differs, what Hearsay did and what the other did."""
+"""The index of the step, the kind of result that differs, Hearsay's result and the other implementation's."""
 
 
 def difference(
     steps: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]
 ) -> Difference | None:
-    """The first; what the other does not show is not compared."""
+    """Return the first difference, or None. Only the kinds of results that both sides report are compared."""
     for number, (step, mine, other) in enumerate(zip(steps, ours, theirs, strict=True)):
         for kind in sorted({*mine} & {*other}):
             found, wanted = _plain(kind, mine[kind], step["at"]), _plain(kind, other[kind], step["at"])
@@ -34,7 +34,7 @@ def _plain(kind: str, value: Any, at: int) -> Any:
 
 
 def _filled(value: Any) -> Any:
-    """Without what is empty; PRUNEs without anything more are kept."""
+    """Return a value without empty entries; a PRUNE without backoff and peers is kept."""
     if not isinstance(value, Mapping):
         return value
     return {name: each if name == "prune" else _filled(each) for name, each in value.items()
@@ -47,7 +47,7 @@ def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) 
 
 
 def shrunk(sequence: dict[str, Any], differs: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The sequence without the steps that a difference does not need."""
+    """Return the sequence without the steps that are not needed for `differs` to be true."""
     length = max(1, len(sequence["steps"]) // 2)
     while length:
         steps = sequence["steps"]

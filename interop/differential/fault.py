@@ -15,7 +15,7 @@ BEAT: Step = {"event": "heartbeat"}
 
 
 class Fault(NamedTuple):
-    """A known difference with the results of the last step."""
+    """A known difference: the steps that show it, and the results of the last step on both sides."""
 
     name: str
     steps: list[Step]
@@ -30,7 +30,9 @@ class Fault(NamedTuple):
     def sequence(
         self, parameters: Mapping[str, Any], messages: Mapping[str, Any], first: int = 1_000
     ) -> dict[str, Any]:
-        """Return the steps with times: heartbeats at half seconds, other steps from `first` on in their second."""
+        """Return the steps as a sequence, with times: heartbeats at half seconds, other steps from `first`
+        microseconds after the whole second on.
+        """
         second, steps = 0, list[Step]()
         for number, step in enumerate(self.steps):
             at = second * SECOND + (SECOND // 2 if step is BEAT else first + 1_000 * number)

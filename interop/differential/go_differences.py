@@ -1,7 +1,8 @@
 """Known differences of go's router, each as narrow as possible.
 
-Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
-of the states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+The docstring of a difference describes go's router; “Hearsay” marks the exceptions. If a difference changes only the
+sent parts, `Alike` removes these from the results of the step, and the comparison goes on. A difference of the states
+ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Seen = dict[str, Any]
 
 
 class Alike:
-    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+    """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
         self.more: str = sequence.get("more", "")
@@ -35,12 +36,12 @@ class Alike:
         self.once_old: set[str] = set()
         """Peers that were connected with a protocol before 1.3."""
         self.late: set[str] = set()
-        """Messages that were accepted when their topic was left."""
+        """Messages that were accepted after their topic was left."""
         self.subscribed: set[tuple[str, str]] = set()
         self.strangers: set[tuple[str, str]] = set()
-        """Whose GRAFT came without a subscription, by peer and topic."""
+        """Pairs of a peer and a topic for which the peer sent GRAFT without a subscription."""
         self.unwanted: set[tuple[str, str]] = set()
-        """The messages that peers do not want (IDONTWANT)."""
+        """Pairs of a peer and a message for which the peer sent IDONTWANT."""
 
     def __call__(self, step: Step, ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self._remember(step, theirs)
@@ -97,7 +98,7 @@ class Alike:
         return found
 
     def _sends_the_unwanted(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """Messages go to direct peers that do not want them; one's own that are flooded to all members, too."""
+        """Messages are sent to direct peers in spite of their IDONTWANT; flooded own messages to all members."""
         flooded = step["event"] == "publish" and self.parameters.get("FloodPublish", True)
         found = False
         for peer, form in theirs["rpcs"].items():
@@ -110,7 +111,7 @@ class Alike:
         return found
 
     def _floods_not_to_all_members(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """One's own message that is flooded does not go to members below the publish threshold."""
+        """A flooded own message is not sent to members with a score below the publish threshold."""
         least = self.parameters.get("Score", {}).get("Thresholds", {}).get("PublishThreshold", 0)
         if step["event"] != "publish" or not self.parameters.get("FloodPublish", True):
             return False
@@ -127,7 +128,7 @@ class Alike:
         return found
 
     def _gossips_before_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """A heartbeat gossips about a topic before it prunes in the next one, which may cost a peer score."""
+        """A heartbeat gossips about a topic before it prunes in the next one, and that may lower a peer's score."""
         pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
         if step["event"] != "heartbeat" or not pruned:
             return False
@@ -141,12 +142,12 @@ class Alike:
         return found
 
     def ended(self, step: Step, ours: Seen, theirs: Seen) -> str:
-        """Which known difference makes the states part in a step, if one does."""
+        """Return the name of the known difference that makes the states differ in a step, or an empty string."""
         names = [*_ANYWHERE, *([self.more] if self.more in _ENDS else [])]
         return next((name for name in names if _ENDS[name](self, step, ours, theirs)), "")
 
     def _names_after_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """A heartbeat chooses the peers that its PRUNEs name when it has pruned all, which may cost these score."""
+        """A heartbeat chooses the peers that its PRUNEs name after all its pruning, which may lower scores."""
         pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
         found = False
         for peer in pruned if step["event"] == "heartbeat" else ():
@@ -164,13 +165,13 @@ def _sent_to(seen: Seen, topic: str) -> set[str]:
 
 
 def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A publish without recipients makes no fan-out; here the heartbeat fills it."""
+    """A publication without recipients makes no fan-out; Hearsay makes one, and a heartbeat fills it."""
     more = {topic for topic, peers in ours["fanout"].items() if peers} - {*theirs["fanout"]}
     return step["event"] == "heartbeat" and bool(more) and same_peers(ours, theirs, "mesh", "backoffs")
 
 
 def _bare_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Here a peer that unsubscribes stays in the mesh if its PRUNE is missing or refused."""
+    """A peer that unsubscribes stays in the mesh if its PRUNE is missing or refused."""
     return _more(step, ours, theirs, "mesh", "unsubscribe")
 
 
@@ -180,7 +181,7 @@ def _direct_peers(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _floodsub_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """The GRAFT of a peer that only floods is taken, or answered."""
+    """The GRAFT of a floodsub peer is accepted, or answered with PRUNE."""
     peer, grafts = step.get("peer", ""), step.get("rpc", {}).get("graft", ())
     answers = theirs["rpcs"].get(peer, {}).get("prune", {})
     return run.protocols.get(peer) == FLOODSUB and (
@@ -189,7 +190,7 @@ def _floodsub_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _stranger_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A peer whose GRAFT came without a subscription is a member, and no subscriber."""
+    """A peer that sent GRAFT without a subscription is a member of the mesh, but no subscriber."""
     strangers = {peer for peer, _ in run.strangers}
     differing = {peer for peer in {*ours["rpcs"], *theirs["rpcs"]}
                  if _filled(ours["rpcs"].get(peer)) != _filled(theirs["rpcs"].get(peer))}  # fmt: skip
@@ -206,14 +207,14 @@ def _fanout_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> boo
 
 
 def _leave_while_asked(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A message that is accepted after its topic was left goes to a fan-out, counts, and is kept."""
+    """A message that is accepted after its topic was left is sent to a fan-out, scored and cached."""
     if step["event"] == "verdict" and run.messages[step["message"]]["topic"] not in theirs["mesh"]:
         return True
     return bool(run.late & {*step.get("rpc", {}).get("iwant", ())})
 
 
 def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """The ids of all IHAVEs of an RPC are one set; a message of a topic that is not joined keeps no promise."""
+    """The ids of all IHAVEs of an RPC are one set; a message of a topic that is not joined fulfils no promise."""
     peer = step.get("peer", "")
     mine, other = (side["rpcs"].get(peer, {}).get("iwant") for side in (ours, theirs))
     asked = bool(step.get("rpc", {}).get("ihave")) and mine != other
@@ -221,13 +222,15 @@ def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _old_extensions(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A late extensions control costs a peer of an older version, too; and its first RPC is the first for ever."""
+    """A late extensions control lowers the score of a peer with an older version, too; after a reconnection, its
+    first RPC is not first again.
+    """
     old = "extensions" in step.get("rpc", {}) and step["peer"] in run.once_old
     return old and theirs["scores"][step["peer"]] < ours["scores"][step["peer"]]
 
 
 def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A member that unsubscribes is judged by its PRUNE, and not before the rest of the RPC."""
+    """A member that unsubscribes leaves the mesh by its PRUNE, after the rest of the RPC is handled."""
     peer, rpc = step.get("peer", ""), step.get("rpc", {})
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
     return (
@@ -239,23 +242,25 @@ def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _unheard_first_rpc(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """An RPC of a graylisted peer is not its first, so that the extensions control in the next is not late."""
+    """An RPC that is ignored because the peer is graylisted does not count as the peer's first RPC, so extensions in
+    the next RPC are not late.
+    """
     return "extensions" in step.get("rpc", {}) and _lower(ours, theirs)
 
 
 def _member_becomes_direct(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A member that becomes direct stays in the mesh, and in the fan-out."""
+    """A member that becomes a direct peer stays in the mesh and in the fan-out."""
     stays = {each for kind in ("mesh", "fanout") for each in {*_members(theirs, kind)} - {*_members(ours, kind)}}
     return step["event"] == "direct" and {peer for _, peer in stays} == {step["peer"]}
 
 
 def _ihave_limit(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Each RPC with control counts as one with IHAVE."""
+    """Each RPC with a control part counts as an IHAVE."""
     return "ihave" in step.get("rpc", {}) and _unheard(step, ours, theirs)
 
 
 def _forget_at_once(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A score that is retained for no time is so until the next decay."""
+    """A score that is retained for 0 seconds is kept until the next decay."""
     return step["event"] in ("connect", "disconnect") and _lower(theirs, ours)
 
 
@@ -263,7 +268,7 @@ _ANYWHERE = (
     "empty_fanout", "bare_unsubscribe", "direct_peers", "old_extensions", "unheard_first_rpc",
     "leaving_first",
 )  # fmt: skip
-"""Effects of low scores, direct peers and changes of protocols, in any sequence."""
+"""Differences that any sequence may have: effects of low scores, direct peers and changes of protocols."""
 _ENDS: dict[str, Callable[[Alike, Step, Seen, Seen], bool]] = {
     rule.__name__.removeprefix("_"): rule
     for rule in (
@@ -279,14 +284,16 @@ def _members(seen: Seen, kind: str = "mesh") -> list[tuple[str, str]]:
 
 
 def _more(step: Step, ours: Seen, theirs: Seen, kind: str, part: str) -> bool:
-    """Return whether all that they have more is the sender of an RPC, in topics that this part of it names."""
+    """Return whether the only additional peer of go's side is the sender of an RPC, in topics that a part of it
+    names.
+    """
     more = {*_members(theirs, kind)} - {*_members(ours, kind)}
     named = {(topic, step.get("peer", "")) for topic in step.get("rpc", {}).get(part, ())}
     return bool(more) and more <= named
 
 
 def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
-    """Return whether an IHAVE or IWANT gets an answer only here, and that is all."""
+    """Return whether the only difference is that Hearsay answers an IHAVE or IWANT and go does not."""
     rpc, peer = step.get("rpc", {}), step.get("peer", "")
     mine, other = (side["rpcs"].get(peer, {}) for side in (ours, theirs))
     lost = [answer for asked, answer in (("ihave", "iwant"), ("iwant", "messages"))
@@ -296,7 +303,7 @@ def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _lower(theirs: Seen, ours: Seen) -> bool:
-    """Return whether scores that differ are lower there."""
+    """Return whether all scores that differ are lower in `theirs`."""
     peers = {*ours["scores"], *theirs["scores"]}
     gaps = [theirs["scores"].get(peer, 0.0) - ours["scores"].get(peer, 0.0) for peer in peers]
     return min(gaps, default=0.0) < -TOLERANCE and max(gaps) < TOLERANCE

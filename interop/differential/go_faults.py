@@ -1,4 +1,4 @@
-"""Differences of go's router, each in the few steps that show it, with the result of the last one.
+"""Differences of go's router, each with the few steps that show it and the results of the last step.
 
 `python interop/differential/go_faults.py` plays them on both sides and prints what each does.
 """

@@ -1,10 +1,12 @@
 """Random sequences that go's router and Hearsay's play: vectors without expectations, made from a seed.
 
-docs/reference/vectors.md has the form; an RPC may also have `extensions`. Heartbeats come at half seconds and scores
-decay at whole ones, so that no two timers fall together; the other steps lie in between. Names of messages begin with
-a letter of their topic, so that go's choice among the ids of an RPC is that of its first topic.
+docs/reference/vectors.md has the format; an RPC may also have `extensions`. Heartbeats are at half seconds and scores
+decay at whole seconds, so that no two timers expire together; other steps are between them. Names of messages begin
+with a letter of their topic, so that go's choice among the ids of an RPC is the choice among those of its first
+topic.
 
-A sequence may have one thing that go is known to do otherwise: `more`. `go_differences.py` says what comes of it.
+A sequence leaves out steps that go is known to handle differently, except those of one known difference: `more`.
+`go_differences.py` describes its effects.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ EVENTS = {
     "heartbeat": 24, "rpc": 60, "publish": 6, "connect": 10, "disconnect": 2, "join": 3, "leave": 1,
     "application_score": 3, "verdict": 10, "direct": 1,
 }  # fmt: skip
-"""How often each comes, relative to the others."""
+"""Events with their weights in the random choice."""
 PARTS = {
     "subscribe": 4, "unsubscribe": 1, "messages": 8, "ihave": 5, "iwant": 5, "graft": 8, "prune": 2, "idontwant": 3,
     "extensions": 1,
@@ -38,7 +40,9 @@ Step = dict[str, Any]
 
 
 def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
-    """The sequence of a seed; a fifth of them has more than is left out, unless `more` says what."""
+    """Return the sequence of a seed. `more` is the known difference that it may show; by default, a fifth of the
+    sequences have a random one.
+    """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if chance.random() < 0.2 else ""
     return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
@@ -181,7 +185,7 @@ class _Maker:
         self._add("leave", topic=topic)
 
     def _choose_direct(self, peer: str) -> None:
-        """A peer that is in no mesh and no fan-out, since it has not subscribed."""
+        """Make a peer direct, or no longer direct, if it is not connected and so in no mesh and no fan-out."""
         free = peer not in self.connected or self.more == "member_becomes_direct"
         if free:
             self.direct ^= {peer}
@@ -214,7 +218,7 @@ class _Maker:
         self._say(peer, **rpc)
 
     def _say(self, peer: str, **rpc: Any) -> None:
-        """An RPC without what go is known to do otherwise."""
+        """Add an RPC, without the parts that go is known to handle differently."""
         self.subscribed.update((peer, topic) for topic in rpc.get("subscribe", ()))
         if "unsubscribe" in rpc:
             self._unsubscribe(peer, rpc)
@@ -229,8 +233,9 @@ class _Maker:
             self._add("rpc", peer=peer, rpc=said)
 
     def _unsubscribe(self, peer: str, rpc: dict[str, Any]) -> None:
-        """A subscriber says PRUNE with it, as a member does, and nothing that is judged before that. One of a fan-out
-        stays."""
+        """Add a PRUNE to the RPC of a subscriber that unsubscribes, as a member sends it, and remove parts that are
+        handled before the PRUNE. A peer of a fan-out does not unsubscribe.
+        """
         for part in ("messages", "graft"):
             rpc.pop(part, None)
         topics = [topic for topic in rpc["unsubscribe"]

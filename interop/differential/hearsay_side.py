@@ -15,7 +15,7 @@ from hearsay.vectors.router_run import RouterRun, Seen
 
 @contextmanager
 def in_order() -> Iterator[None]:
-    """Draws give 0, samples the first, and a shuffle the order of names."""
+    """Within the context, draws return 0, samples the first elements, and shuffles the order of names."""
 
     def first(_state: int, _size: int, count: int) -> list[int]:
         return list(range(count))
@@ -35,7 +35,7 @@ def in_order() -> Iterator[None]:
 
 
 def play(sequence: dict[str, Any], implementation: str) -> list[dict[str, Any]]:
-    """Return what the router does in each step and how it stands after it."""
+    """Return the actions of the router in each step, and its state after the step."""
     run = RouterRun(sequence, implementation)
     found: list[dict[str, Any]] = []
     waiting: set[str] = set()

@@ -1,8 +1,9 @@
 """Known differences of py-libp2p's router, each as narrow as possible.
 
-Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
-of the states ends the comparison of a sequence, if the sequence is one that may have it (`py_sequences.MORE`).
-`docs/benchmarks/differential.md` has the table.
+The docstring of a difference describes py-libp2p's router. If a difference changes only the sent parts, `Alike`
+removes these from the results of the step, and the comparison goes on. A difference of the states ends the comparison
+of a sequence, if the sequence is one that may have it (`py_sequences.MORE`). `docs/benchmarks/differential.md` has
+the table.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ LAZY = 6
 
 
 class Alike:
-    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+    """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
         self.sequence = sequence
         self.protocols: dict[str, str] = {}
         self.names: Counter[str] = Counter()
         self.asked: set[str] = set()
-        """Messages that the application looks at,"""
+        """Messages that wait for a verdict of the application."""
         self.rejected: set[str] = set()
-        """and those that it has rejected."""
+        """Messages that the application has rejected or ignored."""
         self.subscribed: dict[str, set[str]] = {}
         self.beats = 0
         self.kept: dict[str, int] = {}
-        """Messages, and after how many heartbeats they came."""
+        """Number of heartbeats before a message was delivered or published, by message."""
         self.unwanted: set[tuple[str, str]] = set()
-        """The messages that peers do not want (IDONTWANT since the last heartbeat)."""
+        """Pairs of a peer and a message for which the peer sent IDONTWANT since the last heartbeat."""
 
     def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self._remember(step, ours)
@@ -53,7 +54,7 @@ class Alike:
         return ours, theirs
 
     def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
-        """Return the name of the difference that the sequence may have, if it is this one."""
+        """Return the name of the difference that the sequence may have, if this step shows it, or an empty string."""
         more = self.sequence.get("more", "")
         return more if more in _ENDS and _ENDS[more](step, ours, theirs) else ""
 
@@ -86,7 +87,7 @@ class Alike:
         topics.difference_update(step.get("rpc", {}).get("unsubscribe", ()))
 
     def _whole_seconds(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """Backoffs end at whole seconds, cut off."""
+        """Backoffs end at whole seconds, rounded down."""
         del theirs
         for topic, ends in ours["backoffs"].items():
             whole = {peer: end // SECOND * SECOND for peer, end in ends.items()}
@@ -94,7 +95,7 @@ class Alike:
         return False
 
     def _old_peers(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """PRUNE to a peer of 1.0 names a backoff, and others."""
+        """PRUNE to a peer with protocol 1.0 has a backoff and peers."""
         found = False
         for peer, form in theirs["rpcs"].items():
             if self.protocols.get(peer) in OLD:
@@ -104,7 +105,7 @@ class Alike:
         return found
 
     def _recent_messages(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """A peer that subscribes is sent the messages of the gossip windows."""
+        """A peer that subscribes gets the messages of the gossip windows."""
         topics = {*step.get("rpc", {}).get("subscribe", ())} - self.subscribed.get(step.get("peer", ""), set())
         windows = self.sequence["parameters"]["HistoryGossip"]
         recent = {name for name, beat in self.kept.items()
@@ -116,7 +117,7 @@ class Alike:
         return True
 
     def _idontwant(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IDONTWANT goes to the sender of a message, too, and only after the validation."""
+        """IDONTWANT is sent to the sender of the message, too, and only after the validation."""
         found = False
         asks = self.sequence["parameters"]["Validate"]
         for name in step.get("rpc", {}).get("messages", ()):
@@ -129,7 +130,7 @@ class Alike:
         return found
 
     def _knowing(self, side: Seen, name: str) -> set[str]:
-        """Members of the mesh of a message that speak 1.2 or later."""
+        """Return the members of the mesh of a message's topic that speak 1.2 or later."""
         members = side["mesh"].get(self.sequence["messages"][name]["topic"], ())
         return {peer for peer in members if self.protocols.get(peer) in PROTOCOLS[:2]}
 
@@ -138,7 +139,7 @@ class Alike:
         return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
     def _take_out(self, name: str, side: Seen, peers: set[str]) -> bool:
-        """Take an IDONTWANT out of a step, if it goes to all of these."""
+        """Remove an IDONTWANT from the results of a side, if it is sent to all of `peers`; return whether it is."""
         if not peers or not peers <= self._sent_to(side, name):
             return False
         for peer in peers:
@@ -146,7 +147,7 @@ class Alike:
         return True
 
     def _answers_for_other_topics(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """The PRUNE for a GRAFT of a topic that is not joined names a backoff, and others."""
+        """The PRUNE for a GRAFT of a topic that is not joined has a backoff and peers."""
         found = False
         for topic in step.get("rpc", {}).get("graft", ()):
             said = theirs["rpcs"].get(step["peer"], {}).get("prune", {})
@@ -162,8 +163,9 @@ class Alike:
         return theirs["rpcs"].get(step["peer"], {}).pop("iwant", None) is not None
 
     def _wants(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IWANT also for what the application looks at or has rejected, and not for a message that others sent in the
-        router's name."""
+        """IWANT also requests messages that wait for a verdict or were rejected, but not messages with the router as
+        author that other peers sent.
+        """
         mine, other = _said(step, "ihave", "iwant", ours, theirs)
         messages = self.sequence["messages"]
         own = all(messages[name].get("from") == "self" for name in mine - other)
@@ -173,7 +175,7 @@ class Alike:
         return False
 
     def _answers_the_unwanted(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IWANT is answered with what the same peer does not want."""
+        """IWANT is answered with messages for which the same peer sent IDONTWANT."""
         mine, other = _said(step, "iwant", "messages", ours, theirs)
         if mine < other and all((step["peer"], name) in self.unwanted for name in other - mine):
             _say(step, "messages", theirs, mine)
@@ -181,7 +183,7 @@ class Alike:
         return False
 
     def _parts_add_up(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """In a heartbeat, a peer with GRAFT or PRUNE is also sent the parts for such peers before it."""
+        """In a heartbeat, a peer that gets GRAFT or PRUNE also gets the parts for such peers before it."""
         named = [peer for peer, form in ours["rpcs"].items() if "graft" in form or "prune" in form]
         if step["event"] != "heartbeat" or len(named) < 2:
             return False
@@ -204,7 +206,7 @@ class Alike:
         return found
 
     def _no_gossip_in_backoff(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """A peer in backoff gets no IHAVE; another that would not be drawn may get it in its place."""
+        """A peer in backoff gets no IHAVE; a peer that would not be chosen otherwise may get it instead."""
         if step["event"] != "heartbeat":
             return False
         found = False
@@ -225,7 +227,7 @@ def _sent_to(seen: Seen, topic: str) -> dict[str, list[str]]:
 
 
 def _said(step: dict[str, Any], asked: str, answer: str, *sides: Seen) -> tuple[set[str], set[str]]:
-    """Return what both answer to a part of an RPC."""
+    """Return the answers of both sides to a part of an RPC: message ids; empty sets without this part."""
     if not step.get("rpc", {}).get(asked):
         return set(), set()
     mine, other = ({*side["rpcs"].get(step["peer"], {}).get(answer, ())} for side in sides)
@@ -238,7 +240,9 @@ def _say(step: dict[str, Any], answer: str, side: Seen, names: set[str]) -> None
 
 
 def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """For ten seconds after its PRUNE a peer's GRAFT is refused, whatever the backoff, which is not prolonged."""
+    """For ten seconds after its PRUNE, a peer's GRAFT is refused whatever the backoff, and the backoff is not
+    extended.
+    """
     peer = step.get("peer", "")
     answers = theirs["rpcs"].get(peer, {}).get("prune", {})
     refused = [topic for topic in step.get("rpc", {}).get("graft", ()) if topic in answers]
@@ -247,7 +251,7 @@ def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 
 def _small_mesh(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """The PRUNEs of a heartbeat name no backoff, and begin none."""
+    """The PRUNEs of a heartbeat have no backoff, and no backoff begins."""
     if step["event"] != "heartbeat" or not same_peers(ours, theirs, "mesh", "fanout"):
         return False
     pruned = [(peer, topic) for peer, form in ours["rpcs"].items() for topic in form.get("prune", ())]
@@ -290,27 +294,29 @@ def _stranger_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 
 def _floodsub_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """The GRAFT of a peer that only floods is taken, or answered."""
+    """The GRAFT of a floodsub peer is accepted, or answered with PRUNE."""
     answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
     grafts = step.get("rpc", {}).get("graft", ())
     return _taken_in(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
 
 
 def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
-    """Return whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    """Return whether a topic that a part of an RPC names has the sender as its only additional member in `theirs`."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))
 
 
 def _any_publish(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A fan-out is made up at a publish and in a heartbeat, without peers in backoff, and not while it is empty."""
+    """A fan-out is filled at a publication and in a heartbeat, without peers in backoff; an empty fan-out stays
+    empty.
+    """
     if step["event"] not in ("publish", "heartbeat"):
         return False
     return same_peers(ours, theirs, "mesh", "backoffs") and not same_peers(ours, theirs, "fanout")
 
 
 def _any_order(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """IHAVE and IWANT of an RPC come before its messages."""
+    """IHAVE and IWANT of an RPC are handled before its messages."""
     rpc, peer = step.get("rpc", {}), step.get("peer")
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
     return bool(rpc.get("messages") and rpc.get("ihave")) and others[0] == others[1] and same_peers(
@@ -319,7 +325,7 @@ def _any_order(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 
 def _repeated_while_asked(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A copy of a message that the application looks at is shown to it again."""
+    """A copy of a message that waits for a verdict is sent to the application again."""
     return {*step.get("rpc", {}).get("messages", ())} >= {*theirs["validates"]} > {*ours["validates"]}
 
 

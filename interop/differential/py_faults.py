@@ -1,4 +1,4 @@
-"""Differences of py-libp2p's router, each in the few steps that show it, with the result of the last one.
+"""Differences of py-libp2p's router, each with the few steps that show it and the results of the last step.
 
 `python interop/differential/py_faults.py` plays them on both sides and prints what each does.
 """
@@ -31,7 +31,7 @@ _connect = partial(connect, version="1.1")
 
 
 def _members(*peers: str, version: str = "1.1", topics: Iterable[str] = ("news",)) -> list[Step]:
-    """Peers that are in the meshes."""
+    """Return steps after which these peers are in the meshes of these topics."""
     joined = [*_connect(*peers, version=version), *join(*topics)]
     joined += [rpc(peer, subscribe=[*topics]) for peer in peers]
     return [*joined, *(rpc(peer, graft=[*topics]) for peer in peers)]

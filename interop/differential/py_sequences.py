@@ -1,10 +1,11 @@
-"""Random sequences that py-libp2p's router can play: shared form, without what it is known to do otherwise.
+"""Random sequences that py-libp2p's router can play, in the same format as for other routers.
 
-py-libp2p counts backoffs and the life of a fan-out in whole seconds, cut off. So a step comes later within its second
-than those of seconds before, and never after the half: then whole seconds and exact times decide alike.
+py-libp2p counts backoffs and the life of a fan-out in whole seconds, rounded down. So a step is later within its
+second than all steps of earlier seconds, and before the half: then whole seconds and exact times lead to the same
+decisions.
 
-A sequence may have one thing that py-libp2p is known to do otherwise: `more`. `py_differences.py` says what comes of
-it.
+A sequence leaves out steps that py-libp2p is known to handle differently, except those of one known difference:
+`more`. `py_differences.py` describes its effects.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ Step = dict[str, Any]
 
 
 def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
-    """The sequence of a seed; a fifth of them has more than is left out, unless `more` says what."""
+    """Return the sequence of a seed. `more` is the known difference that it may show; by default, a fifth of the
+    sequences have a random one.
+    """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if chance.random() < 0.2 else ""
     return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
@@ -69,9 +72,9 @@ class _Maker:
         self.subscribed: set[tuple[str, str]] = set()
         self.joined: set[str] = set()
         self.fanned: set[str] = set()
-        """Topics that may have a fan-out,"""
+        """Topics that may have a fan-out."""
         self.changed = False
-        """and whether a peer may have come or gone since the heartbeat, so that a fan-out may be short."""
+        """True if subscribers may have changed since the heartbeat, so that a fan-out may have too few peers."""
         self.parted: set[str] = set()
         """Topics in which there may be backoffs."""
         self.published: set[str] = set()
@@ -223,7 +226,9 @@ class _Maker:
         self._say(peer, subscribe=topics)
 
     def _say(self, peer: str, **rpc: Any) -> None:
-        """Control parts may be put into the RPC before, when it has others."""
+        """Add an RPC. Control parts are added to the previous step if that is an RPC of the peer with other control
+        parts.
+        """
         last = self.steps[-1]
         before = last.get("rpc", {})
         if before and last["peer"] == peer and {*before, *rpc} <= CONTROL and not {*before} & {*rpc}:
@@ -271,7 +276,7 @@ class _Maker:
                 pass
 
     def _idontwant(self, peer: str) -> None:
-        """Draw ids of messages that may soon be forwarded; often one comes at once."""
+        """Send IDONTWANT for messages that may be forwarded later; often another peer sends one of them at once."""
         names = [name for name in self.messages if name not in self.published or name in self.waiting]
         if not names:
             return
@@ -291,14 +296,14 @@ class _Maker:
         self._say(peer, messages=names, **more)
 
     def _names_to_send(self) -> list[str]:
-        """Seldom what is here already, and nothing that the application is looking at."""
+        """Return random messages, few that were published before, and none that waits for a verdict."""
         names = self.chance.sample(sorted(self.messages), self.chance.randint(1, 4))
         again = self.more == "repeated_while_asked"
         return [name for name in names if (name not in self.published or self.chance.random() < 0.3)
                 and (again or name not in self.waiting)]  # fmt: skip
 
     def _unsubscribe(self, peer: str, topics: Sequence[str]) -> None:
-        """A member sends PRUNE before it leaves. Peers of a fan-out stay."""
+        """Unsubscribe a peer from topics; it sends PRUNE first. A peer of a fan-out does not unsubscribe."""
         topics = [topic for topic in topics if (peer, topic) in self.subscribed and topic not in self.fanned]
         if not topics:
             return

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from foreign_peers import Missing
 
 MISSING = 3
-"""The exit code when the driver cannot be built."""
+"""Exit code if the driver cannot be built."""
 
 
 @dataclass
@@ -32,7 +32,9 @@ class Outcome:
 
     steps: int = 0
     names: Counter[str] = field(default_factory=Counter[str])
+    """Number of removals of each known difference."""
     ended: str = ""
+    """The known difference that ended the comparison, if any."""
     unknown: Difference | None = None
 
 
@@ -71,7 +73,7 @@ class Differences(Protocol):
     """The known differences in one sequence."""
 
     names: Counter[str]
-    """How often each was removed."""
+    """Number of removals of each difference."""
 
     def __call__(self, step: dict[str, Any], ours: Any, theirs: Any) -> tuple[Any, Any]:
         """Remove from the results of a step the differences that do not end the sequence."""
@@ -89,7 +91,7 @@ class Comparison:
     implementation: str
     driver: Callable[[], Driver]
     like: Callable[[], AbstractContextManager[None]]
-    """Makes Hearsay's router choose like the other one."""
+    """Makes Hearsay's router choose like the other one while the context lasts."""
     sequence: Callable[[int, str | None], dict[str, Any]]
     differences: Callable[[dict[str, Any]], Differences]
 
@@ -122,7 +124,9 @@ class Comparison:
 
 
 def run(comparison: Comparison) -> int:
-    """Run the program: 1 if a difference is not known, `MISSING` if the driver cannot be built."""
+    """Run the program and return its exit code: 1 if a difference is not known, `MISSING` if the driver cannot be
+    built, else 0.
+    """
     options = argparse.ArgumentParser()
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--count", type=int, default=200)
@@ -164,7 +168,7 @@ def _report(comparison: Comparison, driver: Driver, given: list[dict[str, Any]],
 
 
 def _smallest(comparison: Comparison, driver: Driver, given: dict[str, Any], found: Difference) -> dict[str, Any]:
-    """The shortest part of the sequence that shows the same difference at the same step."""
+    """Return the shortest part of the sequence that shows the same difference at the same time."""
     wanted = (given["steps"][found[0]]["at"], *found[1:])
 
     def differs(one: dict[str, Any]) -> bool:

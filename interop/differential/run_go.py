@@ -1,5 +1,5 @@
-"""Plays random sequences on go-libp2p-pubsub's router and on Hearsay's, and shows where they part; exit 1 if they do
-in a way that `go_differences.py` does not know.
+"""Plays random sequences on go-libp2p-pubsub's router and on Hearsay's, and prints where they differ; the exit code
+is 1 if `go_differences.py` does not know a difference.
 
 python interop/differential/run_go.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from foreign_peers import command_of
 
 CHOICES: dict[str, object] = {"exchange_dials": 0}
-"""As many as `PrunePeers` says are dialled, which go has for both."""
+"""Choices of Hearsay's router, in addition to those of the vectors: 0 makes it dial up to `PrunePeers` exchanged
+peers, because go has one parameter for both."""
 
 
 def _with_extensions(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:

@@ -1,5 +1,5 @@
-"""Plays random sequences on py-libp2p's GossipSub and on Hearsay's, and shows where they part; exit 1 if they do in a
-way that `py_differences.py` does not know.
+"""Plays random sequences on py-libp2p's GossipSub and on Hearsay's router, and prints where they differ; the exit
+code is 1 if `py_differences.py` does not know a difference.
 
 python interop/differential/run_py.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
@@ -35,7 +35,7 @@ CHOICES = {
     "extensions": True,
     "seen_ttl_ms": 1_000_000,
 }
-"""Hearsay's router where py-libp2p chooses otherwise than the specification."""
+"""Parameters by which Hearsay's router departs from the specification as py-libp2p does."""
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""Plays random sequences on libp2p-gossipsub (Rust) and on Hearsay's router, and shows where they part; exit 1 if
-they do so in a way that `rust_differences.py` does not know.
+"""Plays random sequences on libp2p-gossipsub (Rust) and on Hearsay's router, and prints where they differ; the exit
+code is 1 if `rust_differences.py` does not know a difference.
 
 python interop/differential/run_rust.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
@@ -22,15 +22,15 @@ from hearsay.core.registry import ROUTERS
 from hearsay.vectors import router_run, score_run
 
 OF_SCORES = (*score_run._DIFFERENCES, "time_in_mesh_quanta", "ipv6_addresses")
-"""Keys of scores that the preset has and no vector."""
+"""Keys of scores by which presets differ; the last two are in the preset but in no vector."""
 CHOICES = router_run._choices(ROUTERS["gossipsub"].presets["rust"])
 
 
 def is_held(now: int, until: int, slack: int) -> bool:
-    """Return whether the Rust side still holds a backoff.
+    """Return whether the Rust router still has a backoff.
 
-    It forgets one in the first heartbeat after the end and the slack; one that began in a heartbeat is held in the
-    heartbeat in which these are over.
+    It deletes a backoff in the first heartbeat after the backoff's end plus the slack. If the sum is exactly the time
+    of a heartbeat, as for a backoff that began in a heartbeat, the backoff still exists in that heartbeat.
     """
     heartbeat = (now - SECOND // 2) // SECOND * SECOND + SECOND // 2
     return heartbeat <= until + slack

@@ -20,9 +20,9 @@ STAND_INS = (
     (re.compile(r"\bfutures_timer::Delay\b"), "crate::stand_ins::Delay"),
     (re.compile(r"\brand::seq::"), "crate::stand_ins::"),
 )
-"""Clock, timers and random choices of the crate, and what stands in for them."""
+"""Clock, timers and random choices of the crate, and their replacements."""
 LAST_FIRST = re.compile(r"(shuffled(?:\[[^\]]*\])?)\.shuffle\(")
-"""A heartbeat prunes from the front; so the last by name goes first."""
+"""Two shuffles of a heartbeat that prunes from the front of the list; their replacement puts the last name first."""
 FOR_TESTS = re.compile(r"\[(?:\[test\]|dev-dependencies)[^\n]*\n(?:(?!\[)[^\n]*\n)*")
 MANIFEST = """
 [[bin]]
@@ -40,7 +40,7 @@ opt-level = 1
 
 
 def built() -> Path:
-    """The driver, built into the user's cache."""
+    """Build the driver in the user's cache, and return its path. Raise `Missing` without cargo."""
     if shutil.which("cargo") is None:
         raise Missing("rust: no `cargo` on the path")
     folder = CACHE / "rust-router"
@@ -54,7 +54,7 @@ def built() -> Path:
 
 
 def _change(source: Path, copy: Path) -> None:
-    """Copy the crate with stand-ins for its clock and choices, and with the driver."""
+    """Copy the crate, with replacements of its clock and choices, and with the driver."""
     for path in (path for path in source.rglob("*.rs") if path.parent.name != "tests"):
         text = path.read_text(encoding="utf-8")
         for pattern, stand_in in STAND_INS:
@@ -76,7 +76,7 @@ def _change(source: Path, copy: Path) -> None:
 
 
 def _source() -> Path:
-    """The crate as the Rust peer pins it, in Cargo's own folder."""
+    """Return the folder of the crate, in the version that the Rust peer pins, in Cargo's own folder."""
     manifest = HERE.parent / "rust" / "Cargo.toml"
     listed = subprocess.check_output(
         ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest], text=True
@@ -86,7 +86,7 @@ def _source() -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Only when it differs, so that Cargo builds only what has changed."""
+    """Write a file if its content differs, so that Cargo compiles only changed files."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

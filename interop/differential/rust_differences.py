@@ -1,8 +1,8 @@
 """Known differences of libp2p-gossipsub (Rust), each as narrow as possible.
 
-Some of them change only the sent parts: `Alike` removes these from a step, and the comparison goes on. A difference
-of the states ends the comparison of a sequence, if the sequence is one that may have it (`rust_sequences.MORE`).
-`docs/benchmarks/differential.md` has the table.
+The docstring of a difference describes the Rust router. If a difference changes only the sent parts, `Alike` removes
+these from the results of the step, and the comparison goes on. A difference of the states ends the comparison of a
+sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Seen = dict[str, Any]
 
 
 class Alike:
-    """Goes through a sequence, and makes a step of both sides alike where a known difference is all there is."""
+    """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
         self.sequence = sequence
         self.names: Counter[str] = Counter()
         self.unwanted: set[tuple[str, str]] = set()
-        """The messages that peers do not want,"""
+        """Pairs of a peer and a message for which the peer sent IDONTWANT."""
         self.asked: set[tuple[str, str]] = set()
-        """and what they were asked for,"""
+        """Pairs of a peer and a message that Hearsay requested from it."""
         self.asked_before: set[tuple[str, str]] = set()
-        """also before the step."""
+        """The same pairs before the step."""
         self.subscribed: set[tuple[str, str]] = set()
         self.subscribed_before: set[tuple[str, str]] = set()
-        """Before the step."""
+        """Subscriptions before the step."""
         self.fanout: dict[str, list[str]] = {}
-        """Before the step."""
+        """Hearsay's fan-out before the step."""
         self.direct: set[str] = set()
         self.beats = 0
         self.protocols: dict[str, str] = {}
@@ -45,17 +45,17 @@ class Alike:
         self.gone: set[str] = set()
         self.joined: set[str] = set()
         self.first_at: dict[str, int] = {}
-        """When the first copy of a message came,"""
+        """Time of the first copy of each message."""
         self.old: set[str] = set()
-        """and of which that is longer ago than they are seen."""
+        """Messages whose first copy came more than `SEEN_TTL` ago."""
         self.came: dict[str, int] = {}
-        """Messages of others, and after how many heartbeats the first copy came."""
+        """Number of heartbeats before the first copy of a message from a peer, by message."""
         self.foreign: set[str] = set()
-        """Those that came while their topic was not joined,"""
+        """Messages that came while their topic was not joined."""
         self.slow: set[str] = set()
-        """those whose verdict came after a heartbeat, or after the topic was left,"""
+        """Messages whose verdict came after a heartbeat, or after the topic was left."""
         self.lonely: set[str] = set()
-        """and own messages that reached no peer."""
+        """Own messages that were sent to no peer."""
 
     def __call__(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> tuple[Seen, Seen]:
         self.old = {name for name, at in self.first_at.items() if step["at"] - at > SEEN_TTL}
@@ -135,7 +135,7 @@ class Alike:
         return found
 
     def _idontwant_of_own(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IDONTWANT is also said of messages that others send in the router's name."""
+        """IDONTWANT is also sent for messages with the router as author that other peers sent."""
         found = False
         for name in step.get("rpc", {}).get("messages", ()):
             if self.author_is_self(name) and not _sent_to(ours, name):
@@ -145,7 +145,7 @@ class Alike:
         return found
 
     def _idontwant_of_promised(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IDONTWANT also goes to peers that were asked for the message."""
+        """IDONTWANT is also sent to peers from which the message was requested."""
         found = False
         for name in step.get("rpc", {}).get("messages", ()):
             more = _sent_to(theirs, name) - _sent_to(ours, name)
@@ -156,7 +156,7 @@ class Alike:
         return found
 
     def _publishes_the_unwanted(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """One's own message goes to those who do not want it, too."""
+        """An own message is sent to peers in spite of their IDONTWANT."""
         name = step.get("message", "")
         if step["event"] != "publish":
             return False
@@ -166,7 +166,7 @@ class Alike:
         return bool(more)
 
     def _publishes_past_members(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """One's own message goes past members whose score is below `publish`, and to as many others."""
+        """An own message is not sent to members with a score below `publish`, but to as many other peers."""
         name = step.get("message", "")
         if step["event"] != "publish" or "Score" not in self.sequence["parameters"]:
             return False
@@ -181,7 +181,7 @@ class Alike:
         return True
 
     def _dials_direct_peers(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """Direct peers are dialled when they are chosen, and not in the first heartbeat."""
+        """A direct peer is dialled when it becomes direct, and not in the first heartbeat."""
         found = step["event"] == "direct" and theirs["dials"] == [step["peer"]]
         if found or (step["event"] == "heartbeat" and self.beats == 1):
             for side in (ours, theirs):
@@ -202,9 +202,9 @@ class Alike:
         return found
 
     def _gossips_by_old_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """A peer pruned in a heartbeat gets IHAVE or not by its score before that PRUNE.
+        """A peer that a heartbeat prunes gets IHAVE or not by its score before that PRUNE.
 
-        It is one of those from which the peers of a topic's gossip are chosen, so the whole choice may differ.
+        The peer is a candidate for a topic's gossip, so the choice of all peers for that topic may differ.
         """
         if step["event"] != "heartbeat" or "Score" not in self.sequence["parameters"]:
             return False
@@ -218,7 +218,7 @@ class Alike:
         return bool(topics)
 
     def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
-        """The name of the known difference that makes the states part here, if it is one."""
+        """Return the name of the known difference that makes the states differ in a step, or an empty string."""
         return next((name for name, rule in _ENDS.items() if rule(self, step, ours, theirs)), "")
 
 
@@ -241,7 +241,7 @@ def _sent_to(side: Seen, name: str) -> set[str]:
 
 
 def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A publish fills a fan-out with fewer than D peers, and forgets those that were in it."""
+    """A publication replaces the peers of a fan-out with fewer than D peers, and forgets the old ones."""
     if step["event"] != "publish" or not same_peers(ours, theirs, "mesh"):
         return False
     topic = alike.topic_of(step["message"])
@@ -251,14 +251,14 @@ def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _grafts_pruned_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A heartbeat grafts a peer that it has just pruned, and says both."""
+    """A heartbeat grafts a peer that it has just pruned, and sends it both GRAFT and PRUNE."""
     both = {(peer, topic) for peer, form in theirs["rpcs"].items() for topic in form.get("graft", ())
             if topic in form.get("prune", {})}  # fmt: skip
     return step["event"] == "heartbeat" and any(peer not in ours["mesh"].get(topic, ()) for peer, topic in both)
 
 
 def _old_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """No backoff begins for a peer of 1.0 that is pruned."""
+    """No backoff begins for a pruned peer with protocol 1.0."""
     more = {(topic, peer) for topic, ends in ours["backoffs"].items() for peer, end in ends.items()
             if end > max(step["at"], _backoff(theirs, topic, peer))}  # fmt: skip
     return (
@@ -269,19 +269,19 @@ def _old_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> 
 
 
 def _zero_backoff(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A PRUNE that names a backoff of 0 begins none."""
+    """A PRUNE with a backoff of 0 begins no backoff."""
     topics = [topic for topic, said in step.get("rpc", {}).get("prune", {}).items() if said.get("backoff") == 0]
     peer = step.get("peer", "")
     return any(_backoff(ours, topic, peer) > _backoff(theirs, topic, peer) for topic in topics)
 
 
 def _long_pause(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Ids are forgotten only when another message comes, but also while the application looks at the message."""
+    """A seen id is forgotten only when another message comes, but even if the message waits for a verdict."""
     return _names_differ(ours, theirs, alike.old)
 
 
 def _direct_peer_is_judged(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Thresholds and the limit of IHAVEs hold for direct peers, too."""
+    """Thresholds and the limit of IHAVEs apply to direct peers, too."""
     peer = step.get("peer", "")
     if peer not in alike.direct or not _worse(ours, theirs) <= {peer}:
         return False
@@ -291,14 +291,14 @@ def _direct_peer_is_judged(alike: Alike, step: dict[str, Any], ours: Seen, their
 
 
 def _counts_the_unwanted(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """An IWANT for what the peer does not want counts as answered."""
+    """An IWANT for a message for which the peer sent IDONTWANT counts as answered."""
     names = {name for peer, name in alike.unwanted if peer == step.get("peer")}
     asked = {*step.get("rpc", {}).get("iwant", ())}
     return _names_differ(ours, theirs, names & asked, "messages") and not _worse(ours, theirs)
 
 
 def _other_topics(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Messages of topics that are not joined are looked at, kept and seen, and answered."""
+    """Messages of topics that are not joined are validated, cached and seen, and sent in answer to IWANT."""
     if {*step.get("rpc", {}).get("messages", ())} & alike.foreign and _worse(ours, theirs) == {step["peer"]}:
         return True
     different = {*_named(ours)} ^ {*_named(theirs)}
@@ -309,8 +309,9 @@ def _other_topics(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """The gossip windows of a message begin when it comes, and a verdict after the last, or after the topic was left,
-    comes too late or counts."""
+    """The gossip windows of a message begin at its arrival. A verdict after the last window has no effect; a verdict
+    after the topic was left still has one.
+    """
     if (
         step.get("message") in alike.slow
         and same_peers(ours, theirs, "mesh", "fanout")
@@ -321,18 +322,18 @@ def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _lonely_publish(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A message without recipients is not published: it is neither kept nor seen."""
+    """A message without recipients is not published: it is neither cached nor seen."""
     return _names_differ(ours, theirs, alike.lonely)
 
 
 def _ihave_limit(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """An IHAVE may name any number of ids; only what is asked for is limited."""
+    """An IHAVE may have any number of ids; only the number of requested ids is limited."""
     names = {name for ids in step.get("rpc", {}).get("ihave", {}).values() for name in ids}
     return len(names) > alike.sequence["parameters"]["MaxIHaveLength"] and _names_differ(ours, theirs, names, "iwant")
 
 
 def _promises_without_scores(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Without scores a promise never ends: an id that was asked for is not asked for again, but others may be."""
+    """Without scores a promise never ends: a requested id is not requested again, but other ids may be."""
     before = {name for _, name in alike.asked_before}
     different = {*_named(ours)} ^ {*_named(theirs)}
     asked = all(kind == "iwant" and peer == step.get("peer") for kind, peer, _ in different)
@@ -353,7 +354,7 @@ def _subscribes_again(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Se
 
 
 def _floodsub_control(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A peer that only floods may GRAFT, and say what it does not want."""
+    """GRAFT and IDONTWANT of a floodsub peer are accepted."""
     floods = {peer for peer, protocol in alike.protocols.items() if protocol == FLOODSUB}
     unwanted = {name for peer, name in alike.unwanted if peer in floods}
     answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
@@ -366,21 +367,21 @@ def _floodsub_control(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Se
 
 
 def _own_promised(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A message in the router's own name keeps no promise."""
+    """A message with the router as author fulfils no promise."""
     peers = {peer for peer, name in alike.asked if alike.author_is_self(name)}
     worse = _worse(ours, theirs)
     return step["event"] == "heartbeat" and bool(worse) and worse <= peers
 
 
 def _retained_address(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A peer that has gone does not count at its address."""
+    """A disconnected peer does not count at its address."""
     gone = {alike.addresses[peer] for peer in alike.gone}
     better = _worse(theirs, ours)
     return bool(better) and all(alike.addresses.get(peer) in gone for peer in better)
 
 
 def _no_retention(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Scores are forgotten when they decay, also if they are not to be kept at all."""
+    """Retained scores are deleted only at a decay, even if they are retained for 0 seconds."""
     parameters = alike.sequence["parameters"].get("Score", {})
     different = _worse(ours, theirs) | _worse(theirs, ours)
     return step["event"] == "connect" and parameters.get("RetainScore") == 0 and different == {step["peer"]}
@@ -397,7 +398,7 @@ _ENDS: dict[str, Callable[[Alike, dict[str, Any], Seen, Seen], bool]] = {
 
 
 def _names_differ(ours: Seen, theirs: Seen, names: set[str], *kinds: str) -> bool:
-    """Return whether both sides send, deliver and ask the same but for these messages."""
+    """Return whether all differences in messages, requests and deliveries are about these messages and kinds."""
     different = {*_named(ours)} ^ {*_named(theirs)}
     return bool(different) and all(name in names and (not kinds or kind in kinds) for kind, _, name in different)
 
@@ -417,11 +418,11 @@ def _named(side: Seen) -> Iterator[tuple[str, str, str]]:
 
 
 def _worse(ours: Seen, theirs: Seen) -> set[str]:
-    """Return the peers with a lower score there."""
+    """Return the peers whose score is lower in `theirs`."""
     return {peer for peer, score in ours["scores"].items() if theirs["scores"].get(peer, 0.0) < score - TOLERANCE}
 
 
 def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
-    """Return whether a peer is in more meshes of theirs, of topics that this part of its RPC names."""
+    """Return whether a topic that a part of an RPC names has the sender as its only additional member in `theirs`."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))

@@ -1,4 +1,4 @@
-"""Differences of libp2p-gossipsub (Rust), each in the few steps that show it, with the result of the last one.
+"""Differences of libp2p-gossipsub (Rust), each with the few steps that show it and the results of the last step.
 
 `python interop/differential/rust_faults.py` plays them on both sides and prints what each does.
 """

@@ -1,8 +1,9 @@
-"""Random sequences that libp2p-gossipsub (Rust) and Hearsay play: the shared form, with scores.
+"""Random sequences that libp2p-gossipsub (Rust) and Hearsay play, in the same format as for other routers, with
+scores.
 
-Heartbeats come at half seconds and scores decay at whole ones, so that no two timers fall together; the other steps
-lie in between. A sequence may have one thing that libp2p-gossipsub is known to do otherwise: `more`.
-`rust_differences.py` says what comes of it.
+Heartbeats are at half seconds and scores decay at whole seconds, so that no two timers expire together; other steps
+are between them. A sequence leaves out steps that libp2p-gossipsub is known to handle differently, except those of
+one known difference: `more`. `rust_differences.py` describes its effects.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ EVENTS = {
 PARTS = {
     "subscribe": 6, "unsubscribe": 2, "messages": 14, "ihave": 7, "iwant": 8, "graft": 12, "prune": 3, "idontwant": 6,
 }  # fmt: skip
-"""How often each comes, relative to the others,"""
+"""Parts of RPCs with their weights in the random choice."""
 OFTEN = {
     "subscribes_again": "subscribe", "own_promised": "ihave", "promises_without_scores": "ihave",
     "ihave_limit": "ihave", "short_fanout": "publish", "lonely_publish": "publish", "no_retention": "disconnect",
 }  # fmt: skip
-"""and what comes five times as often in sequences that have more."""
+"""Events and parts whose weight is five times as large, by `more`."""
 
 Step = dict[str, Any]
 
 
 def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
-    """The sequence of a seed; a fifth of them has more than is left out, unless `more` says what."""
+    """Return the sequence of a seed. `more` is the known difference that it may show; by default, a fifth of the
+    sequences have a random one.
+    """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if MORE and chance.random() < 0.2 else ""
     return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
@@ -59,14 +62,14 @@ class _Maker:
         self.published: set[str] = set()
         self.waiting: list[str] = []
         self.fanned: set[str] = set()
-        """Topics that may have a fan-out,"""
+        """Topics that may have a fan-out."""
         self.changed = False
-        """and whether peers may have come to it or left it since the heartbeat."""
+        """True if subscribers may have changed since the heartbeat."""
         self.beats = 0
         self.announced: dict[str, int] = {}
-        """Messages of IHAVEs, and after how many heartbeats they were announced first."""
+        """Number of heartbeats before the first IHAVE for a message, by message."""
         self.asked: Counter[str] = Counter()
-        """How many ids a peer has asked for since the heartbeat."""
+        """Number of ids that a peer has requested since the heartbeat, by peer."""
         self.steps: list[Step] = []
         self.parameters = self._parameters()
         self.messages = {f"m{number:02}": self._message() for number in range(40)}
@@ -224,7 +227,7 @@ class _Maker:
 
     @property
     def _remembers_addresses(self) -> bool:
-        """Return whether it matters that a peer that has gone had an address."""
+        """Return whether a score depends on the addresses of disconnected peers, which the Rust router forgets."""
         weight = self.parameters.get("Score", {}).get("IPColocationFactorWeight")
         return bool(weight) and self.more != "retained_address"
 
@@ -302,7 +305,9 @@ class _Maker:
                 return topics
 
     def _names_to_announce(self, names: list[str]) -> list[str]:
-        """None that others send in the router's name; without scores none that was announced long ago."""
+        """Return those of the messages that an IHAVE may announce: none with the router as author and, without
+        scores, none that was first announced three heartbeats ago or earlier.
+        """
         if self.more != "own_promised":
             names = [name for name in names if self.messages[name].get("from") != "self"]
         if "Score" not in self.parameters and self.more != "promises_without_scores":

@@ -1,4 +1,4 @@
-"""Parts that the random sequences for several implementations have in common."""
+"""Constants and score parameters that the random sequences for several implementations share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOPICS = ("news", "sport")
 
 
 def score_parameters(chance: random.Random, retain_score: Callable[[], int]) -> dict[str, Any]:
-    """Draw the parameters of scores; `retain_score` draws its value in its turn."""
+    """Choose random parameters of scores; `retain_score` returns the value of `RetainScore`."""
     one = chance.choice
     return {
         "TopicScoreCap": one([0, 10]),

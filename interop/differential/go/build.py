@@ -2,7 +2,7 @@
 
 python build.py FOLDER
 
-Needs go and the modules of interop/go, whose go.mod says the version.
+Needs go and the modules of interop/go, whose go.mod has the version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RANDOM = '\t"math/rand"\n'
 
 
 def build(folder: Path) -> None:
-    """Put `driver` into the folder."""
+    """Build the program `driver` in the folder."""
     modules = HERE.parent.parent / "go"
     subprocess.run(["go", "mod", "download", MODULE], cwd=modules, check=True)
     source = subprocess.check_output(["go", "list", "-m", "-f", "{{.Dir}}", MODULE], cwd=modules, text=True).strip()

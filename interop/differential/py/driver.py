@@ -1,7 +1,8 @@
 """Plays sequences on py-libp2p's Pubsub and GossipSub in virtual time: JSON lines in, JSON lines out.
 
-The host is a stand-in that opens streams and keeps what is written to them; everything else is py-libp2p's. It runs
-in the environment of the Python peer. Draws take the first in the order of names, and a prune of the mesh the last.
+The host is a stand-in that opens streams and records what is written to them; everything else is py-libp2p's. The
+program runs in the environment of the Python peer. Random choices give the first peers in the order of names; pruning
+a mesh gives the last.
 """
 
 import json
@@ -31,7 +32,7 @@ SELF = "self"
 
 
 class Clock(trio.abc.Clock):
-    """Stands until it is set."""
+    """A clock that changes only when `now_us` is set."""
 
     now_us = 0
 
@@ -52,7 +53,7 @@ CLOCK = Clock()
 
 
 class FirstByName:
-    """In place of `random` in the router."""
+    """A replacement of `random` in the router: a sample is the first or the last elements in the order of names."""
 
     last = False
 
@@ -84,7 +85,7 @@ trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True
 
 
 class Stream:
-    """A stream to a peer; what is written to it is read as RPCs."""
+    """A stream to a peer; each write is decoded as an RPC and added to `sent`."""
 
     metric_send_channel = None
 
@@ -101,7 +102,7 @@ class Stream:
 
 
 class OneRpc(Stream):
-    """A stream from a peer with a single RPC in it."""
+    """A stream from a peer that contains a single RPC."""
 
     def __init__(self, peer, rpc):
         super().__init__(peer, "", [])
@@ -162,7 +163,7 @@ def name_of(peer):
 
 
 class Run:
-    """One sequence. An id is the author and the name, which py-libp2p's message cache asks for."""
+    """One sequence. A message id is author and name, because py-libp2p's message cache requires these."""
 
     def __init__(self, sequence):
         self.parameters = sequence["parameters"]
@@ -227,7 +228,7 @@ class Run:
                 self.found.append(self._seen())
 
     async def _advance(self, to):
-        """Heartbeats happen at their own times, one after the other."""
+        """Advance the clock to a time, with a stop at the time of each heartbeat before it."""
         interval = self.parameters["HeartbeatInterval"]
         beats = range(self.parameters["HeartbeatInitialDelay"], to + 1, interval)
         for beat in (beat for beat in beats if beat > CLOCK.now_us):
