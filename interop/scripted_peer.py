@@ -1,4 +1,4 @@
-"""A peer that sends given RPCs and records received ones: our host without a router."""
+"""A peer that sends given RPCs and records received ones: Hearsay's host without a router."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMITS = RpcLimits(max_rpc_bytes=4 << 20)
 
 
 class ScriptedPeer:
-    """`async with` meets the foreign peer at an address, and speaks `protocol` with it."""
+    """`async with` connects to the foreign peer at an address, and opens a stream of `protocol` to it."""
 
     def __init__(self, address: str, protocol: str, message_id: Callable[..., bytes] = by_author) -> None:
         self._address = Multiaddr.parse(address)
@@ -60,7 +60,7 @@ class ScriptedPeer:
         return [rpc.control for rpc in self.received if rpc.control is not None]
 
     def data(self) -> list[bytes]:
-        """Return the data of received messages, in their order."""
+        """Return the data of all received messages, in order of arrival."""
         return [message.data for rpc in self.received for message in rpc.messages]
 
     def prunes(self) -> int:
@@ -75,4 +75,4 @@ class ScriptedPeer:
             self.received.append(decode_rpc(payload, self._message_id, LIMITS).rpc)
 
     def stream_ended(self, reset: bool) -> None:
-        """Nothing more comes."""
+        """Do nothing: the peer reads no more."""

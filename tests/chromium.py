@@ -1,6 +1,6 @@
 """A real headless Chromium, controlled through its debugging pipe: no package, no port, no network.
 
-A test that asks for `browser` is skipped with a warning where no Chromium is installed.
+A test that uses the fixture `browser` is skipped with a warning if no Chromium is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLAGS = (
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 PATIENCE_S = 90
-"""Time for an answer, regardless of other messages of the browser."""
+"""Maximum seconds until an answer or an awaited event."""
 
 
 def find_chromium() -> str | None:
@@ -36,7 +36,7 @@ def find_chromium() -> str | None:
 
 
 class Browser:
-    """The conversation with one browser. Events that come in while an answer is awaited are kept."""
+    """A browser process and the connection to it. Events that arrive before an awaited answer are stored."""
 
     def __init__(self, program: str, profile: Path) -> None:
         to_read, self._write = os.pipe()
@@ -73,7 +73,7 @@ class Browser:
 
     @property
     def process(self) -> int:
-        """The first of the browser's processes."""
+        """The pid of the browser's first process."""
         return self._process.pid
 
     def wait_for(self, method: str) -> dict[str, Any]:
@@ -85,14 +85,14 @@ class Browser:
             self.events.append(self._next(method, end_s))
 
     def close(self) -> None:
-        """Kill it: a browser that is asked to close first writes its profile for seconds, which no test reads."""
+        """Kill the browser: if requested to close, it would write its profile for seconds, which no test reads."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._write)
         os.close(self._read)
 
     def _next(self, awaited: str, end_s: float) -> dict[str, Any]:
-        """Return what Chromium says next, as long as there is time left for what is awaited."""
+        """Return the next message of Chromium; fail at the time `end_s`."""
         assert time.monotonic() < end_s, f"{awaited}: no answer for {PATIENCE_S} s"
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._read], [], [], max(0, end_s - time.monotonic()))
@@ -105,7 +105,7 @@ class Browser:
 
 
 class Page:
-    """A page that is open."""
+    """An open page."""
 
     def __init__(self, browser: Browser, *, dark: bool, width: int, calm: bool) -> None:
         self._browser = browser
@@ -131,13 +131,13 @@ class Page:
         self._browser.wait_for("Page.loadEventFired")
 
     def seen(self, selector: str) -> list[str]:
-        """Return what is seen of these elements."""
+        """Return the texts of the visible elements that a selector matches."""
         wanted = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
         found: list[str] = self.value(f"{wanted}.map(e => e.textContent)")
         return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]
 
     def until(self, condition: str) -> None:
-        """Wait until an expression holds, looked at with every frame that the page draws."""
+        """Wait until a JavaScript expression is true; it is evaluated in every frame that the page draws."""
         look = f"const look = () => ({condition}) ? done() : requestAnimationFrame(look);"
         self.value(f"new Promise(done => {{ {look} look(); }})")
 
@@ -163,7 +163,7 @@ class Page:
             self._call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def block(self, addresses: str) -> None:
-        """From now on, do not answer requests of the page to these addresses; `*` stands for anything."""
+        """Block all later requests of the page to these addresses; `*` matches any text."""
         self._call("Network.setBlockedURLs", urls=[addresses])
 
     def screenshot(self, file: Path, selector: str | None = None) -> None:
@@ -177,11 +177,11 @@ class Page:
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def printed(self) -> bytes:
-        """The page as a PDF."""
+        """Return the page as a PDF."""
         return base64.b64decode(self._call("Page.printToPDF", printBackground=True)["data"])
 
     def requests(self) -> list[str]:
-        """The addresses of everything the page asked for."""
+        """Return the addresses of all requests of the page."""
         sent = [event for event in self._browser.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
@@ -214,7 +214,7 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
 
 
 def require_charts_that_fit(page: Page) -> None:
-    """Assert that no chart goes on beyond an edge, and that none is much narrower than its card."""
+    """Assert that no chart is wider than its card, and that none is much narrower."""
     charts = (
         "[...document.querySelectorAll('.scrolling > .chart, .chart.on-narrow')].filter(e => e.checkVisibility())"
     )

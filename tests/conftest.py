@@ -25,14 +25,14 @@ profiles.register()
 
 
 def pytest_configure() -> None:
-    """Undo that tests in the background ignore SIGINT: every process that they start would inherit it."""
+    """Restore the handling of SIGINT: tests in the background ignore it, and started processes would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[leftovers.MARK] = leftovers.own_mark()
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # libraries count what is theirs at the end
+    gc.unfreeze()  # libraries count their objects at the end
     end_server()
 
 
@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """A module that leaves a process or a port behind fails."""
+    """Fail a module that leaves a process or an open port behind."""
     if sys.platform != "linux":
         yield
         return
@@ -88,7 +88,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def master(cluster) -> str:
-    """A standalone master with a worker of one core."""
+    """Return the URL of a standalone Spark master with a worker of one core."""
     with leftovers.for_the_whole_session():
         url = cluster.start_master()
         cluster.start_worker("worker1", url)
@@ -97,7 +97,7 @@ def master(cluster) -> str:
 
 @pytest.fixture(scope="session")
 def master_of_two(cluster, master) -> str:
-    """The same master, once it has another worker."""
+    """Return the URL of the same master, after a second worker has started."""
     with leftovers.for_the_whole_session():
         cluster.start_worker("worker2", master)
     return master
@@ -105,7 +105,7 @@ def master_of_two(cluster, master) -> str:
 
 @pytest.fixture(scope="session")
 def connect(cluster) -> str:
-    """A Spark Connect server."""
+    """Return the URL of a Spark Connect server."""
     port = free_port()
     with leftovers.for_the_whole_session():
         daemon = cluster.start(

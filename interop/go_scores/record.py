@@ -1,9 +1,9 @@
-"""Records what go's scores are after each of many random calls, for tests/core/scores/test_scores_of_go.py.
+"""Records go's scores after each of many random calls, for tests/core/scores/test_scores_of_go.py.
 
     python interop/go_scores/record.py SCRIPTS CALLS FILE
 
-The driver next to this file makes the calls, in a program that `timed_copy.py` builds. Go adds topics up in an order
-of chance, so there are two at most, whose sum is the same either way.
+The driver next to this file makes the calls, in a program that `timed_copy.py` builds. Go adds up topics in a random
+order, so there are at most two scored topics, whose sum does not depend on the order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALLS = {
     "set_application_score": 1,
     "refresh": 6,
 }
-"""How often each is made, relative to the others."""
+"""Calls with their weights in the random choice."""
 
 
 def peer_parameters(chance: random.Random) -> dict[str, float]:
@@ -78,7 +78,7 @@ def topic_numbers(chance: random.Random) -> dict[str, float]:
 
 
 def script(seed: int, count: int) -> dict[str, Any]:
-    """Parameters, and calls about a few peers, two topics that are scored and one that is not."""
+    """Return random parameters, and calls about a few peers, one or two scored topics and one that is not scored."""
     chance = random.Random(seed)
     parameters = peer_parameters(chance)
     topics = {name: topic_numbers(chance) for name in ("blocks", "news")[: 1 + seed % 2]}
@@ -119,7 +119,7 @@ def addresses(chance: random.Random) -> list[str]:
 
 
 def recorded(scripts: list[dict[str, Any]], program: Path) -> None:
-    """Each call gets the scores that it changed."""
+    """Run the calls of all scripts, and add to each call the scores that it changed."""
     lines: list[str] = []
     for each in scripts:
         lines.append(json.dumps({"peers": list(PEERS), **{name: each[name] for name in ("parameters", "topics")}}))

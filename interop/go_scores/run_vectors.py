@@ -1,4 +1,4 @@
-"""Runs vectors of scores on go's own scorer; exit 1 if one does not hold.
+"""Runs vectors of scores on go's own scorer; the exit code is 1 if a vector fails.
 
 python interop/go_scores/run_vectors.py FILE…
 """

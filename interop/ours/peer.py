@@ -1,4 +1,4 @@
-"""The node of this project as a peer like the others here. Speaks as ../go/main.go does."""
+"""Hearsay's node as a peer for the interoperability tests. ../go/main.go describes its lines of input and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small gossipsub peer for the interoperability tests, on py-libp2p. Speaks as ../go/main.go does."""
+"""A small gossipsub peer for the interoperability tests, on py-libp2p. ../go/main.go describes input and output."""
 
 import argparse
 import contextlib
@@ -29,7 +29,7 @@ from multiaddr import Multiaddr
 from libp2p import new_host
 
 MAX_BYTES = 4 << 20
-# There are no options for what it may send (one mebibyte with its envelope) and for what may wait (32 messages).
+# py-libp2p has no options for the largest sent RPC (by default one mebibyte) and the longest queue (32 messages).
 libp2p.pubsub.pubsub.RpcQueue = functools.partial(RpcQueue, max_size=20_000, max_message_size=MAX_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""A py-libp2p host that lets others find each other and does nothing else. Speaks as ../go/main.go does."""
+"""A py-libp2p host by which peers only find each other: a rendezvous point or a DHT server. It prints its address."""
 
 import argparse
 import json

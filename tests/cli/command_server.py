@@ -1,14 +1,14 @@
-"""A process that has imported what commands import, and forks one that becomes a command whenever it is asked to.
+"""A server process that has imported the modules of commands, and forks a process for each requested command.
 
 Rules:
 
 * A command is a process of its own: its arguments, folder, environment, standard streams and exit are those that a
-  fresh Python would have. Only its imports are done.
-* A fork keeps the thread that asked for it and no other, so no import may start a thread.
+  fresh Python would have. Only its imports are done before.
+* A fork has only the thread that called it, so no import may start a thread.
 * A keeper process between the server and the command waits for the command's end and reports it to the process that
-  asked. The server waits for no process, and ends with the one that started it.
+  requested the command. The server waits for no process, and ends with the process that started it.
 
-Started by `prepared_commands.py`, as `command_server.py FD`: the socket on which requests come.
+Started by `prepared_commands.py` as `command_server.py FD`, with the descriptor of the socket for requests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def prepare() -> None:
 
 
 def next_command(requests: socket.socket) -> dict[str, object] | None:
-    """Returns with a request in each process that becomes a command, and with none in the server at its end."""
+    """Fork a process for each request. Return the request in each process that becomes a command, and None in the
+    server when the socket is closed.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for keepers
     while True:
         request, given, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, STREAMS + 1)
@@ -68,7 +70,9 @@ def next_command(requests: socket.socket) -> dict[str, object] | None:
 
 
 def is_command(asked: socket.socket, streams: list[int]) -> bool:
-    """Return True in the process that becomes the command. The other one reports its pid and exit code, and ends."""
+    """Fork again, and return True in the process that becomes the command. The keeper reports the command's pid and
+    exit code, and ends.
+    """
     pid = os.fork()
     if pid == 0:
         asked.close()
@@ -83,7 +87,7 @@ def is_command(asked: socket.socket, streams: list[int]) -> bool:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
-    """Take on all that a process inherits from the one that starts it."""
+    """Set the streams, folder, environment and arguments that the process would have inherited."""
     for number, given in enumerate(streams):
         os.dup2(given, number)
         os.close(given)
@@ -98,7 +102,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], strea
 
 
 def open_streams() -> None:
-    """Open the streams again, because stream objects remember whether they can seek."""
+    """Open the standard streams again, because stream objects store whether they can seek."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         server: TextIOWrapper = getattr(sys, name)
         unbuffered = isinstance(server.buffer, RawIOBase)
@@ -112,10 +116,10 @@ def open_streams() -> None:
 
 
 class LastExit:
-    """Python ends as always, but takes no modules apart, which would take longer than most commands."""
+    """Lets Python end as usual, but without destroying modules, which would take longer than most commands."""
 
     def __init__(self) -> None:
-        """Register `leave` before anything else: the first registered is called last."""
+        """Register `leave` before all other exit functions, so that it is called last."""
         self.code = 1
         atexit.register(self.leave)
 
@@ -126,7 +130,7 @@ class LastExit:
 
 
 def run(last: LastExit) -> None:
-    """As the console script does."""
+    """Run the command as the console script does; record its exit code."""
     try:
         import_module("hearsay.cli.main").main()
     except SystemExit as ended:

@@ -1,4 +1,4 @@
-"""The real command for tests: run to its end, or watched until a signal is sent.
+"""The command `hearsay` for tests: run to its end, or until a signal is sent.
 
 A command is forked from a process that has its imports done (`prepared_commands.py`), unless the environment or an
 option needs a fresh Python. `new_process=True` starts one, too: tests use it to measure the time, imports and
@@ -21,24 +21,24 @@ from prepared_commands import Command, can_become
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
 FORKED = {"cwd", "env", "stdin", "stdout", "stderr"}
-"""The options that a forked command takes."""
+"""The options of `subprocess.Popen` that a forked command accepts."""
 _LONGEST_S = 900
 Process: TypeAlias = "Command | subprocess.Popen[str]"
 
 
 def started(*arguments: object, new_process: bool = False, **options: Any) -> Process:
-    """A command under way."""
+    """Start a command; return its process."""
     given = [str(argument) for argument in arguments]
     if not new_process and options.keys() <= FORKED and can_become(options.get("env") or os.environ):
         return Command(given, **options)
-    # The debugger that pytest loads brings readline, which tells processes of COLUMNS and os.environ of nothing.
+    # pytest imports readline, which sets COLUMNS for child processes but not in os.environ. So `env` is always given.
     return subprocess.Popen([str(HEARSAY), *given], text=True, **{**options, "env": options.get("env") or os.environ})
 
 
 def hearsay(
     *arguments: object, input: str | None = None, timeout: float = _LONGEST_S, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command, with nothing to read unless it is said; it never shows a traceback."""
+    """Run a command to its end, with an empty stdin unless `input` is given; fail if it prints a traceback."""
     given = subprocess.DEVNULL if input is None else subprocess.PIPE
     streams = {"stdin": given, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = started(*arguments, **{**streams, **options})
@@ -53,9 +53,11 @@ def hearsay(
 def signalled(
     arguments: Sequence[object], number: signal.Signals, moment: Callable[[Path, Path], bool], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command, send the signal once `moment` has come, and wait until all that it started has ended.
+    """Run a command, send a signal when `moment` returns True, and wait until all processes that it started have
+    ended.
 
-    `moment` sees the file with what was said on stderr so far, and the command's folder for temporary files.
+    The arguments of `moment` are the file with the command's stderr, and the command's folder for temporary files,
+    which must be empty at the end.
     """
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -83,5 +85,5 @@ def has_said(text: str) -> Callable[[Path, Path], bool]:
 
 
 def spark_opens_a_session(_: Path, temporary: Path) -> bool:
-    """The JVM is up, and its session is being made."""
+    """Return True if the JVM runs and opens the session."""
     return any(temporary.glob("hearsay-spark-*/blockmgr-*"))

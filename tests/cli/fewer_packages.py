@@ -17,11 +17,11 @@ BEYOND_NOTHING = (
     "typing_inspection",
 )  # fmt: skip
 MAIN = "from hearsay.cli.main import main; main()"
-"""The program for `python -S` with the path of such an installation."""
+"""The program for `python -S` with the PYTHONPATH of `path_without`."""
 
 
 def path_without(folder: Path, without: tuple[str, ...]) -> str:
-    """Return a PYTHONPATH: links to the packages of this installation without some, and without its .pth files."""
+    """Return a PYTHONPATH with links to the packages of this installation, except `without` and except .pth files."""
     for entry in Path(get_path("purelib")).iterdir():
         if not entry.name.lower().startswith(without) and entry.suffix != ".pth":
             (folder / entry.name).symlink_to(entry)

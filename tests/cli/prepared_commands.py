@@ -1,7 +1,7 @@
-"""Commands that are forked from a process which has imported what they import (`command_server.py`).
+"""Commands that are forked from a server process with their imports done (`command_server.py`).
 
-One server for each process of tests, begun when it is first needed. A fork saves a command the second that its
-imports take, and the tests start hundreds of commands.
+Each process of tests has one server, which is started when it is first needed. A fork saves a command the second that
+its imports take, and the tests start hundreds of commands.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from kills import heed_signals
 
 SERVER = Path(__file__).with_name("command_server.py")
 READ_AT_IMPORT = ("HEARSAY_CHECKED_KERNELS", "HOME", "LANG", "LC_", "NUMBA_", "PYTHON", "XDG_")
-"""Variables that Python reads when it starts or imports a module, except these:"""
+"""Prefixes of environment variables that Python reads when it starts or imports a module."""
 READ_LATER = ("PYTHONPATH",)
-"""The server itself adds the entries of PYTHONPATH."""
+"""Exceptions: the forked process itself adds the entries of PYTHONPATH."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MAX_REPORT_BYTES = 32
 
 
 def can_become(environment: Mapping[str, str]) -> bool:
-    """Return whether a forked command does what a fresh Python would with this environment."""
+    """Return whether a forked command behaves like one in a fresh Python with this environment."""
     return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(server().environment)
 
 
@@ -66,12 +66,12 @@ def server() -> Server:
 
 
 def servers() -> list[int]:
-    """The pid of this process's server, if there is one."""
+    """Return the pid of this process's server in a list, which is empty without a server."""
     return [server().process.pid] if server.cache_info().currsize else []
 
 
 def end_server() -> None:
-    """End the server; commands that it has forked go on."""
+    """End the server; its forked commands continue."""
     for _ in servers():
         server().requests.close()
         server().process.wait()
@@ -79,7 +79,7 @@ def end_server() -> None:
 
 
 class Command:
-    """A command under way, with as much of `subprocess.Popen` as tests use. Texts are UTF-8."""
+    """A running command, with the part of `subprocess.Popen` that tests use. Texts are UTF-8."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Command:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
-        """Write this, read all, and wait."""
+        """Write `input` to stdin, read stdout and stderr to their end, and wait for the command's end."""
         received = {stream: "" for stream in (self.stdout, self.stderr) if stream is not None}
 
         def listen(stream: IO[str]) -> None:
@@ -149,7 +149,7 @@ class Command:
         return received.get(self.stdout, ""), received.get(self.stderr, "")  # type: ignore[arg-type]
 
     def _end_within(self, seconds: float | None) -> int | None:
-        """The exit code, negative for a signal."""
+        """Return the exit code, negative for a signal; None if the command still runs after these seconds."""
         if self.returncode is None and select([self._reports], [], [], seconds)[0]:
             self.returncode = int(self._reports.recv(MAX_REPORT_BYTES))
             self._reports.close()
@@ -157,7 +157,7 @@ class Command:
 
 
 def _stream(number: int, given: int | IO[str] | None) -> tuple[int, IO[str] | None]:
-    """A descriptor for the command, and the other end of the pipe if it is one."""
+    """Return a descriptor for the command, and the test's end of the pipe if the stream is one."""
     match given:
         case None:
             return os.dup(number), None

@@ -1,4 +1,4 @@
-"""`hearsay node --json` as a process that tests talk to."""
+"""`hearsay node --json` as a process that tests control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from commands import Process, started
 
 QUICK = ("--set", "first_heartbeat_ms=10", "--set", "heartbeat_interval_ms=100")
 RUNNING: list[Process] = []
-"""Processes that were started, for a test that fails to end."""
+"""All started processes, so that a fixture can kill those that a failed test leaves."""
 
 
 class Running:

@@ -1,4 +1,4 @@
-"""A router of gossipsub 1.1 with go's parameters, and peers that the test plays."""
+"""A router of gossipsub 1.1 with go's parameters, whose peers are played by the test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MS: Micros = 1_000
 SECOND: Micros = 1_000_000
 TOPIC = "t"
 MOST_AT_ONCE = 100
-"""Timers that may fire at one moment; more mean that one is due without end."""
+"""Maximum timers that may fire at one time; with more, a timer seems to be due again and again."""
 
 GO: dict[str, Any] = {
     "degree": 6,
@@ -61,7 +61,7 @@ GO: dict[str, Any] = {
     "direct_connect_ticks": 300,
     "idontwant_threshold_bytes": 0,
 }
-"""go's defaults; what needs a score is switched on with it."""
+"""go's defaults; a test that uses scores adds the table `score`."""
 
 _TOPIC = {"topic": TOPIC, "topic_weight": 1, "time_in_mesh_quantum_ms": 1_000, "invalid_messages_decay": 0.99}
 
@@ -69,7 +69,9 @@ Part = Subscription | Message | IHave | IWant | Graft | Prune | IDontWant
 
 
 def score(*topics: dict[str, Any], thresholds: dict[str, float] | None = None, **peer: Any) -> dict[str, Any]:
-    """A table `[router.score]` in which the application's opinion counts as it is, unless something else is said."""
+    """Return a table `[router.score]` in which only the application's score counts, unless topics or parameters are
+    given.
+    """
     return {
         "validation": "selective",
         "application_weight": 1,
@@ -138,7 +140,7 @@ class Judge:
         return self.feed(MessageValidated(name, verdict))
 
     def run(self, until: Micros) -> list[Action]:
-        """Time passes, and every timer fires when it is due; the last ones at `until`."""
+        """Advance the clock to `until`; fire every timer when it is due, also those due at `until`."""
         actions: list[Action] = []
         at_once = 0
         while (due := self.router.deadline()) is not None and due <= until:
@@ -153,7 +155,7 @@ class Judge:
         return self.run(self.now + span)
 
     def beat(self, times: int = 1) -> list[Action]:
-        """The next heartbeats, with all timers before them."""
+        """Advance the clock over the next heartbeats; fire all timers that are due before them, too."""
         actions: list[Action] = []
         for _ in range(times):
             actions += self.run(self.strategy.heartbeat.due)
@@ -167,7 +169,7 @@ class Judge:
 
 
 def sent(actions: Iterable[Action], kind: type) -> list[tuple[object, Any]]:
-    """Return the sent parts of a kind, each with the peer that it goes to."""
+    """Return the sent control parts of a kind, each with its receiver."""
     return [
         (action.peer, part)
         for action in actions
@@ -182,12 +184,12 @@ def receivers(actions: Iterable[Action], kind: type) -> list[object]:
 
 
 def copies(actions: Iterable[Action]) -> list[tuple[object, object]]:
-    """Return the peers and the message that each gets."""
+    """Return the sent copies of messages as pairs of receiver and message id."""
     return [(action.peer, each.id) for action in actions if isinstance(action, Send) for each in action.rpc.messages]
 
 
 def ways(actions: Iterable[Action]) -> dict[object, Via]:
-    """Return why each peer gets the message, by peer."""
+    """Return the reason for which each peer gets its first message, by peer."""
     return {action.peer: action.vias[0] for action in actions if isinstance(action, Send) and action.vias}
 
 

@@ -1,4 +1,4 @@
-"""Routers of gossipsub 1.1 on one clock, joined by links of a millisecond, and peers that only answer."""
+"""Routers of gossipsub 1.1 on one clock, connected by links with a latency of 1 ms, and peers without a router."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class JudgedNetwork:
         self.now: Micros = 0
         self.routers: dict[str, Router] = {}
         self.squatters: set[str] = set()
-        """Peers that accept every GRAFT, and send nothing else."""
+        """Peers without a router: they subscribe, receive everything and send only the GRAFTs of `squat`."""
         self.links: set[tuple[str, str]] = set()
         self.got: defaultdict[str, set[object]] = defaultdict(set)
-        """The messages that each router has delivered."""
+        """Ids of the messages that each router has delivered."""
         self.copies_from: defaultdict[str, set[object]] = defaultdict(set)
-        """The peers that each router got a copy of a message from."""
+        """The peers from which each router got a copy of a message."""
         self._under_way: deque[tuple[Micros, str, RpcReceived]] = deque()
-        """In the order of their arrival, since all links are equally long."""
+        """RPCs in flight: arrival, destination and event, in order of arrival, since all latencies are equal."""
 
     def add(self, *names: str, **given: Any) -> None:
         parameters = GossipsubParameters.from_mapping({**GO, **given})
@@ -54,7 +54,7 @@ class JudgedNetwork:
             self.feed(name, Join(TOPIC))
 
     def connect(self, one: str, other: str) -> None:
-        """The first dials the second."""
+        """Connect two peers; `one` dials `other`."""
         self.links |= {(one, other), (other, one)}
         for name, peer, outbound in ((one, other, True), (other, one, False)):
             if name in self.routers:

@@ -1,4 +1,4 @@
-"""Routers with the application of eight parts, joined by links on which nothing is lost and nothing takes time."""
+"""Routers with an application of eight parts for each message, connected by links without loss and latency."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXTENSION_ALONE = "extension"
 
 
 class CountingExchange(PartsExchange):
-    """Counts how often a router asked for the parts for a peer that it chose for gossip."""
+    """An application that counts how often a router requests the parts for a peer that it chose for gossip."""
 
     gossiped = 0
 
@@ -48,7 +48,7 @@ class Node:
         self.application = CountingExchange(counted_parts())
         self.uses_parts = does in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
         self.whole: list[bytes] = []
-        """Groups whose message was here, once for each time: as parts, or as a message of a peer."""
+        """Groups whose whole message was received, once for each time: completed from parts, or as a message."""
         if self.uses_parts:
             self.router.handle(PartialsChosen(TOPIC, PartialUse(does), self.application), 0)
         self.router.handle(Join(TOPIC), 0)
@@ -71,7 +71,7 @@ class Network:
         self.settle()
 
     def add(self, name: str, group: bytes, indexes: range = EIGHT) -> None:
-        """Its application has these parts of its own; all are a message, too."""
+        """Add parts of a group to a node's application; a node without partial messages publishes one message."""
         node = self.nodes[name]
         parts = counted(group, indexes)
         if node.uses_parts:
@@ -127,7 +127,7 @@ class Network:
             self.feed(name, Publish(Message(group, TOPIC, outcome.whole, name)))
 
     def partials(self, source: str, destination: str) -> list[tuple[bool, bool]]:
-        """Return what went from one to the other: whether parts, and whether metadata."""
+        """Return for each partial message from one node to another whether it has parts, and metadata."""
         return [
             (rpc.partial.parts is not None, rpc.partial.metadata is not None)
             for one, other, rpc in self.sent
@@ -138,7 +138,7 @@ class Network:
         return sum(len(rpc.messages) for one, other, rpc in self.sent if (one, other) == (source, destination))
 
     def idontwants(self, source: str) -> list[str]:
-        """Return the peers to which a node said that it has something."""
+        """Return the receivers of a node's IDONTWANTs."""
         return [
             other
             for one, other, rpc in self.sent

@@ -16,7 +16,7 @@ FOREVER = 1 << 60
 
 
 def draw_lines_once(latency: LatencyModel) -> None:
-    """Keep drawn latencies: the model draws at every call, and a search asks for each many times."""
+    """Cache latencies: the model computes one at every call, and a search needs each many times."""
     latency.base_us = cache(latency.base_us)
 
 
@@ -74,7 +74,7 @@ class Rows:
         return self.of_message[message, event]
 
     def path(self, message: int, node: int) -> list[dict[str, Any]]:
-        """Return the hops in the order of time: the copy, when its sender had the message, when it was delivered."""
+        """Return the hops in order of time: the copy, when its sender had the message, and when it was delivered."""
         published = self.publication(message)
         arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         delivery, before = self.deliveries(message, node)[0], -1
@@ -105,7 +105,7 @@ class Rows:
             return hops[::-1]
 
     def _delivered(self, arrived: list[dict[str, Any]], delivery: TraceRow, before: int) -> dict[str, Any]:
-        """The copy that was delivered."""
+        """Return the copy of a delivery."""
         fits = [
             copy for copy in arrived
             if copy["from"] == delivery.remote and copy["to"] == delivery.peer
@@ -118,7 +118,7 @@ class Rows:
         return min(fits, key=lambda copy: copy["arrived"])
 
     def handling(self, message: int, node: int) -> int | None:
-        """From the arrival of the first copy to its delivery."""
+        """Return the time from the arrival of the first copy to its delivery, in microseconds; None if unknown."""
         arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         there = self.deliveries(message, node)
         if not there:
@@ -129,7 +129,7 @@ class Rows:
         return max(0, there[0].time_us - self._delivered(arrived, there[0], -1)["arrived"])
 
     def _links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
-        """(from, to, since, until) of connections that both ends had, while both were in the topic."""
+        """Return (from, to, since, until) of connections that both nodes had, while both were in the topic."""
         ends: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
         joined: dict[int, list[list[int]]] = defaultdict(list)
         order = {TraceEvent.REMOVE_PEER: 0, TraceEvent.LEAVE: 0, TraceEvent.NODE_DOWN: 0}
@@ -167,7 +167,9 @@ class Rows:
         return found
 
     def fastest(self, message: int) -> dict[int, int]:
-        """Return when each node could have the message: rounds over all links and copies until none changes."""
+        """Return the earliest time at which each node could have the message: repeat a pass over all links and copies
+        until no time changes.
+        """
         published = self.publication(message)
         assert published.peer is not None
         assert published.topic is not None

@@ -1,4 +1,4 @@
-"""Runs to explain: random scenarios, and some with churn, queues and scores, as run folders and as rows."""
+"""Runs for tests of explanations: random scenarios, and some with churn, queues and scores, as folders and rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scenario_of(kind: str) -> Scenario:
 
 
 def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path | None:
-    """The run folder; None for a storm, or where the engine has no kernels for it."""
+    """Simulate a scenario; return the run folder, or None for a storm or a scenario without kernels."""
     if engine == "array" and unsupported(scenario):
         return None
     simulation = Simulation(
@@ -51,7 +51,9 @@ def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path
 
 
 def random_run(number: int, folder: Path, most_nodes: int = 1_000_000) -> tuple[Path, Scenario]:
-    """A run of the first scenario from this number on, in steps of a thousand, that is no storm and not too large."""
+    """Return a run of a random scenario: the first of `number`, `number` + 1000, … that is no storm and not too
+    large.
+    """
     for each in count(number, 1000):
         scenario = even_plan(each)[1].scenario
         if scenario.network.nodes <= most_nodes:

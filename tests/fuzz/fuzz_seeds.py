@@ -84,7 +84,7 @@ _HERMES = (
 
 
 def seeds(target: str) -> list[bytes]:
-    """Inputs that the target reads to the end, or nearly."""
+    """Return inputs that the target parses completely or nearly so."""
     found = {
         "protobuf-fields": [encode_rpc(_rpc())],
         "vectors": [json.dumps(_vectors()).encode(), json.dumps(_router_vectors()).encode()],
@@ -206,6 +206,6 @@ def _unpacked(name: str, lines: int | None = None) -> bytes:
 
 
 def _events(step: int) -> list[bytes]:
-    """Some events of a recorded trace, delimited: one line in `step` of its JSON, put into protobuf."""
+    """Return 20 delimited protobuf events of a recorded trace: every `step`-th line of its JSON."""
     lines = [line for line in _unpacked("go-0.16.json.gz").splitlines(True)[: 20 * step : step] if json.loads(line)]
     return list(protobuf_of_lines(lines))

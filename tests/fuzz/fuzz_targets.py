@@ -1,8 +1,8 @@
-"""One function per parser: it takes any bytes and fails only where the parser breaks its contract.
+"""One function per parser: it accepts any bytes and fails only if the parser breaks its contract.
 
-The contract of a parser is in its module: it returns a value or raises its own error, nothing else. Where a value can
-be written again, the target also checks that reading it back gives the same value. `test_corpus.py` feeds them the
-kept corpus, `run_fuzzers.py` lets atheris look for more.
+The contract of a parser is in its module: it returns a value or raises its own error, nothing else. If a value can be
+encoded again, the target also checks that decoding it gives the same value. `test_corpus.py` calls the targets with
+the kept corpus; `run_fuzzers.py` lets atheris search for more inputs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def target(function: Target) -> Target:
 
 
 def pieces_of(data: bytes) -> list[bytes]:
-    """The bytes behind the first, cut into pieces of as many bytes as it says; 0 for one piece."""
+    """Return all bytes after the first, cut into pieces. The first byte is the size of a piece; 0 is one piece."""
     step = data[0] if data else 0
     rest = data[1:]
     return [rest[start : start + step] for start in range(0, len(rest), step)] if step else [rest]
@@ -93,7 +93,7 @@ def protobuf_fields(data: bytes) -> None:
 
 @target
 def vectors(data: bytes) -> None:
-    """Vectors that were read can be read again from their JSON."""
+    """Check that parsed vectors can be parsed again from their JSON."""
     with suppress(VectorError):
         found = parse_vectors(data, "file")
         assert parse_vectors(json.dumps(found).encode(), "file") == found
@@ -101,7 +101,7 @@ def vectors(data: bytes) -> None:
 
 @target
 def frames(data: bytes) -> None:
-    """However the bytes are cut, the frames are the same."""
+    """Check that the frames do not depend on how the bytes are cut."""
     whole, cut = FrameReader(1000), FrameReader(1000)
     found = []
     with suppress(FrameError):
@@ -138,7 +138,7 @@ def noise_bytes(data: bytes) -> None:
 
 @target
 def noise_payload(data: bytes) -> None:
-    """The bytes stand where the identity of a peer belongs, in a right handshake."""
+    """Parse the bytes in place of a peer's identity, in an otherwise valid handshake."""
     handshake, peer = Handshake(OURS, True), XX(False, STATIC)
     peer.read(handshake.start()[2:])
     message = peer.write(data[:8000])
@@ -271,7 +271,7 @@ def trace_go_pb(data: bytes) -> None:
 
 @target
 def trace_traced(data: bytes) -> None:
-    """Batches of events; the bytes are what gzip holds, and gzip itself in the second go."""
+    """Parse the bytes as batches of events; then as a file: compressed by gzip, and as a gzip stream themselves."""
     with suppress(BadSource):
         deque(decode_pieces(pieces_of(data), batched=True), 0)
     for content in (gzip.compress(data, 1, mtime=0), b"\x1f\x8b" + data):
@@ -280,7 +280,7 @@ def trace_traced(data: bytes) -> None:
 
 @target
 def trace_file(data: bytes) -> None:
-    """Any file at all: its format is recognised by its bytes."""
+    """Parse the bytes as a file whose format is recognised by its content."""
     _read_file(data)
 
 
@@ -299,7 +299,7 @@ def partial_parts(data: bytes) -> None:
 
 @target
 def trace_hermes(data: bytes) -> None:
-    """A Parquet file whose columns the bytes tell: lines `name=value,value…`, numbers where all are digits."""
+    """Parse a Parquet file. Each line of the bytes is a column, `name=value,value…`; digits alone are numbers."""
     columns: dict[str, list[str | None] | list[int | None]] = {}
     lines = data.decode("utf-8", "replace").split("\n")[:20]
     size = max([line.count(",") + 1 for line in lines], default=1)

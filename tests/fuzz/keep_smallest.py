@@ -1,7 +1,7 @@
-"""`keep_smallest.py TARGET FOLDER`: keep the few inputs of a folder that reach something new, smallest first.
+"""`keep_smallest.py TARGET FOLDER`: keep the few inputs of a folder that reach new code, smallest first.
 
-An input reaches something new if it leads from one line of ours to another as no input before it did. This is
-counted with Python's own tracing, since libFuzzer's merge cannot start atheris again.
+An input reaches new code if it leads from one line of Hearsay to another that no input before it led to from there.
+This is measured by Python's own tracing, since libFuzzer's merge cannot start atheris again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Step = tuple[str, int, int]
 
 
 def steps_of(target: Target, data: bytes) -> set[Step]:
-    """Return the steps that a target takes: file, line before, line."""
+    """Return the steps of a target with an input: file, previous line, line."""
     steps: set[Step] = set()
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The inputs kept with the project: a text file per target, an input a line in base64."""
+"""The inputs kept with the project: a text file per target, with an input per line in base64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def file_of(target: str) -> Path:
 
 
 def kept(target: str) -> list[bytes]:
-    """Return the kept inputs, fixed crashes among them, and the seeds."""
+    """Return the seeds and the kept inputs, which include fixed crashes."""
     path = file_of(target)
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
     return [*seeds(target), *map(b64decode, lines)]

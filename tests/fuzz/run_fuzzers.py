@@ -1,10 +1,10 @@
-"""`make fuzz`: atheris looks for inputs on which a parser breaks its contract.
+"""`make fuzz`: atheris searches for inputs with which a parser breaks its contract.
 
     python tests/fuzz/run_fuzzers.py [--seconds N] [--keep] [TARGET …]
 
-Each target runs in a process of its own, one after the other, from the kept corpus and from what earlier runs found
-(`~/.cache/hearsay/fuzz`). The first failure ends it with 1 and says where the input is. With `--keep` the smallest
-inputs that together reach everything reached so far become the kept corpus.
+Each target runs in a process of its own, one after the other, starting from the kept corpus and from the inputs that
+earlier runs found (`~/.cache/hearsay/fuzz`). The first failure ends the program with exit code 1 and the path of the
+input. With `--keep`, the smallest inputs that together reach all code reached so far become the kept corpus.
 
 Compiled decoders run uncompiled here, so that atheris sees their branches and a read outside an array is an error.
 """
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def fuzz(name: str, seconds: int) -> bool:
-    """Return whether the target withstood a number of seconds."""
+    """Fuzz a target for some seconds; return False if it failed."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     for data in kept(name):
@@ -63,7 +63,7 @@ def fuzz(name: str, seconds: int) -> bool:
 
 
 def keep_smallest(name: str) -> None:
-    """Let the kept corpus be the smallest inputs that reach each line in each of the ways it was reached."""
+    """Replace the kept corpus by the smallest inputs that together make all steps that were made (`steps_of`)."""
     subprocess.run([sys.executable, str(SMALLEST), name, str(CACHE / name)], check=True, env=ENVIRONMENT)
     shutil.rmtree(CACHE / name)
 

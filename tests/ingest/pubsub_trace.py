@@ -33,7 +33,7 @@ TYPES = {
     "PRUNE": ("prune", TraceEvent.PRUNE),
     "SEND_RPC_COMPLETED": ("sendRPCCompleted", None),
 }
-"""By type, in the order of their numbers: the field with what happened, and the event of the row."""
+"""Types of events in the order of their numbers, each with the field of its content and the event of its row."""
 NAMES = list(TYPES)
 SHAPES = {
     "PublishMessage": "messageID:bytes=1 topic:string=2",
@@ -76,7 +76,7 @@ def delimited(messages: list[Any]) -> bytes:
 
 
 def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
-    """Return what protobuf's own library reads."""
+    """Return the messages that protobuf's own library decodes."""
     events: list[Any] = []
     rest = BytesIO(data)
     while (message := parse_length_prefixed(Batch if batched else Event, rest)) is not None:
@@ -86,12 +86,12 @@ def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
 
 RENAMED = {"addPeer": "onNewOutboundStream", "removePeer": "onClosedOutboundStream"}
 LONG_NUMBERS = {"timestamp", "writeDurationNanos"}
-"""Texts for protojson."""
+"""Fields that protojson writes as texts."""
 RENAMED_TYPES = {"ADD_PEER": "ON_NEW_OUTBOUND_STREAM", "REMOVE_PEER": "ON_CLOSED_OUTBOUND_STREAM"}
 
 
 def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -> bytes:
-    """The event as Go's encoder writes it, or as protojson does."""
+    """Return an event as Go's JSON encoder writes it, or as protojson does."""
     fields = MessageToDict(event, preserving_proto_field_name=True, use_integers_for_enums=not protojson)
     if not protojson:
         for message in (fields, fields.get("sendRPCCompleted", {})):
@@ -103,7 +103,9 @@ def json_line(event: Any, *, new_names: bool = False, protojson: bool = False) -
 
 
 def plain_rows(event: Any) -> list[tuple[Any, ...]]:
-    """(time, event, kind, peer, remote, topic, message, count, reason) of each row, names as bytes, None for none."""
+    """Return (time, event, kind, peer, remote, topic, message, count, reason) of each row of an event, names as
+    bytes.
+    """
     field, row_event = TYPES[NAMES[event.type]]
     if row_event is None:
         return []
@@ -171,7 +173,7 @@ def _filled(draw: st.DrawFn, name: str) -> Any:
 
 @st.composite
 def events(draw: st.DrawFn) -> Any:
-    """Any event that a tracer could write, and some it would not."""
+    """Draw any event that a tracer could write, and some that no tracer writes."""
     number = draw(st.integers(0, len(TYPES) - 1))
     event = Event(type=number, peerID=draw(_IDS.filter(bool)), timestamp=draw(st.integers(0, 2**63 - 1)))
     payload, _ = TYPES[NAMES[number]]

@@ -1,4 +1,4 @@
-"""The control parts of RPCs in the words of scripts.
+"""The control parts of RPCs as words of scripts (`conversation.py`).
 
     IHAVE TOPIC [ID …]                  IWANT [ID …]
     GRAFT TOPIC                         PRUNE TOPIC [SECONDSs [PEER …]]
@@ -16,7 +16,7 @@ Episub's parts:
     IHAVE tree TOPIC ID@HOPS …          GRAFT tree TOPIC [ID …]
     PRUNE tree TOPIC
 
-`#1` is the sequence number of the peer that started the walk; `LINKS/RANDOM` counts the speaker's links.
+`#1` is the sequence number of the peer that started the walk; `LINKS/RANDOM` are numbers of the sender's links.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ PARTS: dict[type, tuple[str, str]] = {
     Graft: ("GRAFT", "topic"),
     IDontWant: ("IDONTWANT", "ids*"),
 }
-"""Names, and the fields in their order; `*` takes all further words. Other parts have forms of their own."""
+"""Name and fields of each part: `*` marks all remaining words, `=` a word with the field's name, `#` a number. Parts
+that are not here have their own formats in `shown` and `parsed`."""
 
 
 def shown(part: ControlPart) -> str:
@@ -100,7 +101,7 @@ def shown(part: ControlPart) -> str:
 
 
 def parsed(words: list[str]) -> ControlPart | None:
-    """Return the part with these words, None if it is no control part."""
+    """Return the control part with these words; None if they are no control part."""
     match words:
         case ["PRUNE", topic, *more] if topic != "tree":
             backoff_s = int(more[0].removesuffix("s")) if more else None

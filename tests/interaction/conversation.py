@@ -1,33 +1,33 @@
-"""Plays the scripts of this folder: real routers, joined by links that deliver by command.
+"""Plays the scripts of this folder: real routers, connected by links that deliver only by command.
 
-A script is prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, what it
-made the routers do, or `(nothing)`. Time is milliseconds and moves only by command.
+A script has prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, the
+actions of the routers that it caused, or `(nothing)`. Time is in milliseconds and advances only by command.
 
     node NAME ROUTER [key=value …]     a router, with parameters; `score.KEY`, `score.thresholds.KEY`, `gater.KEY` are
-                                       of tables, `score.topic.KEY` of all topics, `[a,b]` is a list
-    hand NAME [PROTOCOL]               a peer that is played by hand with `say`
-    connect A B [outbound] [ADDRESS]   both learn of each other; A dialled B, which is at an address
-    rate A B NUMBER                    A's application has this opinion of B
-    direct|undirect A B                B is a direct peer of A, or is not any more
-    scores A                           what A thinks of its peers
+                                       keys of tables, `score.topic.KEY` of all topics, `[a,b]` is a list
+    hand NAME [PROTOCOL]               a peer without a router, for which the script sends RPCs by `say`
+    connect A B [outbound] [ADDRESS]   A and B are connected; with `outbound`, A dialled B, which has the address
+    rate A B NUMBER                    A's application gives B this score
+    direct|undirect A B                B becomes a direct peer of A, or is one no longer
+    scores A                           show the scores that A gives its peers
     disconnect A B
     join|leave NAME TOPIC
-    parts NAME TOPIC supports|requests an application of partial messages, which sends all it is asked for (`Sends`)
-    part NAME TOPIC GROUP              the application has news of a group
-    publish NAME TOPIC ID [BYTES]      a message of this size
-    deliver                            hand over all RPCs under way, and those they cause, until it is quiet
-    drop A B                           lose what is under way from A to B
-    fail A B                           what is under way from A to B did not leave: tell A
-    say A B PART [; PART …]            a hand-made RPC from A to B; parts as they are printed
+    parts NAME TOPIC supports|requests the application `Sends` uses partial messages of the topic
+    part NAME TOPIC GROUP              the application publishes parts of a group
+    publish NAME TOPIC ID [BYTES]      the application publishes a message of this size
+    deliver                            deliver all RPCs in flight, and those that they cause, until none is left
+    drop A B                           lose all RPCs in flight from A to B
+    fail A B                           report to A that its RPCs in flight to B could not be sent
+    say A B PART [; PART …]            send a hand-made RPC from A to B; parts are written as they are printed
     found NAME TOPIC PEER …            discovery found these peers
-    unreachable A B                    what A dialled cannot be reached
+    unreachable A B                    A's dial of B failed
     rtt A B MS                         A measured its round-trip time to B
-    wait MS                            time passes, no timer fires
-    beat NAME                          time passes until NAME's timer fires
+    wait MS                            advance the clock, without firing timers
+    beat NAME                          advance the clock to NAME's next timer, and fire it
     accept|reject|ignore NAME ID       the application's verdict
-    state NAME                         the table of what NAME remembers
-    quiet                              what commands cause is not shown from here on, as for set-up,
-    loud                               and from here on it is
+    state NAME                         show the state of NAME
+    quiet                              do not show the effects of the next commands, as for set-up
+    loud                               show the effects again
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ EVENTS: dict[str, Callable[..., Event]] = {
     "reject": lambda number: MessageValidated(number, Verdict.REJECT),
     "ignore": lambda number: MessageValidated(number, Verdict.IGNORE),
 }
-"""Commands that are one event for the router that they name first, made from their other words."""
+"""Commands that are one event for the router named by their first word; the other words are the event's values."""
 SILENT = ("node", "hand", "wait", "quiet", "loud")
 """Commands that cause no event for a router."""
 
@@ -159,7 +159,7 @@ class Conversation:
         self._is_quiet = False
 
     def play(self, command: str) -> list[str]:
-        """Return what the command made the routers do."""
+        """Execute a command; return a line for each action of the routers that it causes."""
         verb, *words = command.split()
         if verb in EVENTS:
             name, *rest = words
@@ -292,7 +292,7 @@ class Conversation:
 
 
 def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, RouterParameters]:
-    """Return what `node` names: a router, its preset, and its parameters."""
+    """Return the router and the parameters that the words of `node` name; `preset=NAME` selects a preset."""
     kind = find_router(router)
     values = dict(setting.split("=") for setting in settings)
     preset = kind.presets[values.pop("preset", next(iter(kind.presets)))]
@@ -300,7 +300,7 @@ def chosen_router(router: str, settings: Sequence[str]) -> tuple[RouterKind, Rou
 
 
 def _tables(values: Mapping[str, str]) -> dict[str, Any]:
-    """`a.b=1` is the table `a` with 1 as its `b`."""
+    """Return values by dotted keys as nested tables: `a.b=1` becomes the table `a` with `b` = 1."""
     tables: dict[str, Any] = {}
     for key, value in values.items():
         *path, name = key.split(".")
@@ -347,7 +347,7 @@ def _shown_subscription(change: Subscription) -> str:
 
 
 def _shown_partial(partial: Partial) -> str:
-    """`PARTIAL TOPIC GROUP PARTS METADATA`, a dash for what is not there."""
+    """Return `PARTIAL TOPIC GROUP PARTS METADATA`, with a dash for missing parts or metadata."""
     values = ["-" if value is None else value.decode() for value in (partial.parts, partial.metadata)]
     return f"PARTIAL {partial.topic} {partial.group.decode()} {' '.join(values)}"
 
@@ -373,11 +373,11 @@ TEXTS: dict[object, str] = {
     OverlayChange.EAGER: "makes {0.peer} eager in {0.topic}",
     OverlayChange.LAZY: "makes {0.peer} lazy in {0.topic}",
 }
-"""By the class of an action, or by the change of an overlay."""
+"""Texts of actions, by the class of the action or by the change of an overlay."""
 
 
 def _action_line(name: str, action: Action) -> str | None:
-    """Return what the router does, None for an action that is not shown."""
+    """Return the line for an action of a router; None for an action that is not shown."""
     match action:
         case Send():
             why = "".join(f" ({via.name.lower()})" for via in dict.fromkeys(action.vias))

@@ -1,11 +1,11 @@
 """A conversation as a run of the simulator: its commands at times, and the rows of the trace after each.
 
-This works for conversations in which all peers are routers with kernels, connect before anything is delivered, and
-leave nothing to chance: draws depend on the names of peers, which are numbers in a run. Until `deliver`
-all RPCs are under way, because commands are a millisecond apart. A node's heartbeats come when the script says
-`beat`: the first by its parameter, the others because the clock of the script moves on to when they are due.
+This works for conversations in which all peers are routers with kernels that connect before the first delivery, and
+in which no draw matters: draws depend on the names of peers, which are numbers in a run. Until `deliver`, all RPCs
+are in flight, because commands are a millisecond apart. The heartbeats of a node are at the script's `beat` commands:
+the first by a parameter, the others because `beat` advances the script's clock to the time at which they are due.
 
-A trace does not hold all that a conversation shows: of IHAVE and IWANT it has the number of ids, of PRUNE the topic.
+A trace has less than a conversation shows: of IHAVE and IWANT only the number of ids, of PRUNE only the topic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SENT = re.compile(r"(?P<who>\w+ -> \w+): (?P<parts>.+?)(?P<via>( \(\w+\))?)")
 
 
 class Unplayable(Exception):
-    """A command that a run of the simulator cannot do."""
+    """A command that a run of the simulator cannot reproduce."""
 
 
 class Replay:
@@ -47,7 +47,7 @@ class Replay:
         self._routers: dict[str, tuple[RouterKind, RouterParameters]] = {}
         self._dials: list[tuple[str, str]] = []
         self._joined: defaultdict[str, list[str]] = defaultdict(list)
-        """By topic, before any connection."""
+        """Nodes that join before the first delivery, by topic."""
         self._timed: list[tuple[int, str, str, str]] = []
         self._cuts: list[tuple[int, str, str]] = []
         self._beats: dict[str, list[int]] = {}
@@ -55,9 +55,9 @@ class Replay:
         self._now_ms = 0
         self._began = False
         self._starts_ms = [0]
-        """When each command was said; all until the first `deliver` are one."""
+        """Start times of the commands; all commands until the first `deliver` are one."""
         self.expected: list[list[str]] = [[]]
-        """The lines of the conversation after each, in the order of the alphabet."""
+        """The sorted lines of the conversation after each of these commands."""
         conversation = Conversation()
         for line in script.splitlines():
             if line.startswith("> ") and line.split()[1] not in SAYS_NOTHING:
@@ -129,7 +129,7 @@ class Replay:
         self._now_ms = due_ms
 
     def plan(self) -> Plan:
-        """The scenario, with a router of its own for each node."""
+        """Return the plan of the run, with a router and parameters for each node."""
         with TemporaryDirectory() as folder:
             numbers = {name: number for number, name in enumerate(self._routers)}
             edges = [f"{numbers[one]} {numbers[other]}" for one, other in self._dials]
@@ -160,7 +160,7 @@ class Replay:
         return replace(parameters, first_heartbeat_ms=first_ms, first_heartbeat_spread_ms=0)
 
     def lines_of(self, rows: Rows, topics: Sequence[str]) -> list[list[str]]:
-        """Return the rows of a trace after each command, in the words of a conversation."""
+        """Return the rows of a trace after each command, as sorted lines of a conversation."""
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():
             row = TraceRow.from_codes(codes)
@@ -170,7 +170,7 @@ class Replay:
         return [sorted(lines) for lines in found]
 
     def _line(self, row: TraceRow, topics: Sequence[str]) -> str | None:
-        """Return a row in the words of a conversation, None for a row that conversations do not show."""
+        """Return a row as a line of a conversation; None for a row that conversations do not show."""
         names = list(self._routers)
         who = "" if row.peer is None else names[row.peer]
         other = "" if row.remote is None else names[row.remote]
@@ -203,7 +203,7 @@ def _seconds(ms: int) -> str:
 
 
 def _as_in_a_trace(line: str) -> Iterator[str]:
-    """Reduce a line of a conversation to what a trace has of it: a line for every part of an RPC."""
+    """Yield the content of a line of a conversation that a trace has: a line for each part of an RPC."""
     sent = SENT.fullmatch(line)
     if sent is None:
         yield line

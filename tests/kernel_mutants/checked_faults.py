@@ -1,7 +1,7 @@
 """Plants the faults of checked_faults.toml in one copy of the package, and runs them there with a check of all nodes.
 
-As a script, in the copy: prints for each fault whether the check finds it; exit code 1 if one is not found.
-The scenarios are corners and some random ones.
+As a script, in the copy: prints for each fault whether the check finds it; the exit code is 1 if a fault is not
+found. The scenarios are those of `corner_scenarios.py` and some random ones.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def _faults() -> Iterator[Mutant]:
 
 
 FAULTS = tuple(_faults())
-"""The name of each is that of the finding."""
+"""The planted faults; the name of a fault is the name of the finding that it must cause."""
 
 
 def plant_faults(folder: Path) -> None:
-    """Write a copy of the package with all faults, each switched off, into a folder for PYTHONPATH."""
+    """Write a copy of the package with all faults, each inactive, into a folder for PYTHONPATH."""
     shutil.copytree(SOURCE, folder / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
     by_file: defaultdict[str, list[Mutant]] = defaultdict(list)
     for fault in FAULTS:
@@ -51,7 +51,7 @@ def plant_faults(folder: Path) -> None:
 
 
 class NoWitnesses:
-    """Takes the findings of all nodes; no call is noted."""
+    """Receives the findings about all nodes, and records no calls."""
 
     nodes: Sequence[int] = ()
     count = 0
@@ -73,7 +73,7 @@ def findings(plan: Plan, fault: int = 0, threads: int = 1) -> NoWitnesses:
 
 
 def _plans() -> Iterator[Plan]:
-    """Yield corners and random scenarios, but no storms."""
+    """Yield the plans of corner scenarios and of random scenarios, without storms."""
     yield from map(plan_of, corner_scenarios())
     for number in range(RANDOM_SCENARIOS):
         plan = even_plan(number)[1]

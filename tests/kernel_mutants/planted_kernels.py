@@ -1,8 +1,9 @@
-"""Faults in kernels, all in one build: a number in the world switches one of them on.
+"""Faults in kernels, all in one build: a number in the world (the array with the engine's state) activates one of
+them.
 
-Each mutant is an expression that stands for another one, or a statement that is left out, in one function of a kernel
-that is given the world. In a copy of the package `(becomes if w[79] == 3 else text)` takes the expression's place, so
-sixty faults cost one compilation, and a run without a number is the engine as it is.
+A mutant replaces an expression or leaves out a statement, in one function of a kernel that gets the world as `w`. In
+a copy of the package, `(becomes if w[79] == 3 else text)` replaces the expression. So sixty faults need one
+compilation, and with the number 0 the engine has no fault.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SOURCE = Path(hearsay.__file__).parent
 COPIES = Path(__file__).parents[2] / "build" / "kernel-mutants"
 LIST = Path(__file__).with_name("mutants.toml")
 PLACE = layout.SCALARS - 1
-"""The last word before the arrays' places; nothing else is there."""
+"""Index in the world of the active fault's number: the last scalar before the arrays, which is otherwise unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Mutant:
     function: str
     text: str
     becomes: str | None
-    """None: the statement is left out."""
+    """The replacing expression; None if the statement is left out."""
     rule: str | None
     """The id of the rule that no longer holds."""
     unseen: str | None
-    """The reason why no comparison can see it, for such a mutant."""
+    """The reason why no comparison of the engines can see the fault; None if one can."""
 
 
 def mutants() -> list[Mutant]:
@@ -53,7 +54,9 @@ def mutants() -> list[Mutant]:
 
 
 def place_in(source: str, mutant: Mutant) -> int:
-    """Return where the text starts; raises ValueError unless it is there once, in a function that gets the world."""
+    """Return the index of a mutant's text in a source file. Raise `ValueError` unless the text is in the function
+    once, and the function gets the world.
+    """
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == mutant.function:
             if node.args.args[0].arg != "w":
@@ -70,7 +73,7 @@ def place_in(source: str, mutant: Mutant) -> int:
 
 
 def planted(source: str, wanted: list[Mutant]) -> str:
-    """Return the source with all these mutants in it, each switched off."""
+    """Return the source with all these mutants, each inactive."""
     by_place: defaultdict[tuple[int, str], list[Mutant]] = defaultdict(list)
     for mutant in wanted:
         by_place[place_in(source, mutant), mutant.text].append(mutant)
@@ -101,7 +104,7 @@ def plant(package: Path) -> None:
 
 
 def planted_copy() -> Path:
-    """Return a folder for PYTHONPATH, in which the package has all mutants; made and compiled once."""
+    """Return a folder for PYTHONPATH in which the package has all mutants; create it if the sources have changed."""
     sources = blake2b(KEPT.digest(SOURCE).encode() + LIST.read_bytes(), digest_size=8)
     folder = COPIES / sources.hexdigest()
     if not folder.exists():

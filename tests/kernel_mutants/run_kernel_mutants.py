@@ -1,11 +1,12 @@
-"""Tries each planted fault of a kernel against scenarios, random ones and corners: which does no comparison see?
+"""Runs each planted fault of a kernel with scenarios, and reports the faults that no comparison of the engines sees.
 
     python tests/kernel_mutants/run_kernel_mutants.py [--scenarios 300] [--seed 1] [--only NAME …] [--json FILE]
 
-The scenarios are run by the reference engine once, then by the array engine with each fault in turn, until one gives
-another trace, raises, or does not come to an end. The scenario that saw a fault comes first for the next one. Prints
-how many scenarios each fault took, and the survivors; the exit code is 1 if mutants.toml does not explain one,
-and 2 if the engines differ without any fault, or a fault is seen that is explained as unseen.
+The scenarios are corner cases and random ones. The reference engine runs each scenario once. The array engine runs
+them with each fault in turn, until a run gives another trace, raises, or does not end. The scenario that showed a
+fault is the first for the next fault. The program prints how many scenarios each fault needed, and the survivors. The
+exit code is 1 if mutants.toml does not explain a survivor, and 2 if the engines differ without a fault, or if a fault
+is seen that mutants.toml explains as unseen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs in the copy of the package: scenarios by the reference engine once, by the planted kernels often."""
+"""The runs in the copy of the package: each scenario by the reference engine once, and with the planted faults."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hearsay.sim.reference.engine import ReferenceEngine
 from hearsay.sim.results.summary import summarise
 
 LONGEST_S = 10
-"""For one scenario, which takes a tenth of a second."""
+"""Maximum seconds of one scenario, which usually takes a tenth of a second."""
 SAME, OTHER, RAISED = 0, 3, 4
 FORK = get_context("fork")
 _FAR_APART = 1_000_000
-"""Two seeds have no scenario in common."""
+"""Distance of the first scenario numbers of two seeds, so that these have no scenario in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Case:
     text: str
     plan: Plan
     summary: dict[str, object]
-    """The reference engine's; the hash of the trace is in it."""
+    """The summary of the reference engine, which contains the hash of the trace."""
 
 
 def cases(count: int, first_seed: int, most_events: int) -> Iterator[Case]:
@@ -95,8 +95,9 @@ def _report(took: dict[Mutant, int | None]) -> int:
 
 
 def _scenarios_until_seen(mutant: Mutant, known: list[Case]) -> tuple[int | None, str]:
-    """The scenario that saw the fault, and by what. A fault may write where it must not, or go on for ever: each is
-    tried in a process of its own."""
+    """Return the number of scenarios until one showed the fault (None if none did), and how it did. A fault may write
+    to wrong addresses or run forever, so it runs in a process of its own.
+    """
     tried = FORK.Value("i", 0)
     process = FORK.Process(target=_try, args=(mutant, known, tried))
     process.start()

@@ -1,4 +1,4 @@
-"""A scorer to be driven call by call, as go's own tests drive theirs."""
+"""A scorer that tests call directly, as go's own tests call theirs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TOPIC = "topic"
 MS = 1_000
 SECOND = 1_000_000
 GO_NUMBERS = TopicNumbers(weight=1.0, quantum=SECOND, first_decay=1.0, mesh_decay=1.0, invalid_decay=1.0)
-"""Nothing decays; go's tests say so too, which its parameters would refuse."""
+"""Numbers without decay, as in go's tests; the parameters would reject a decay of 1."""
 
 
 def scorer(*peers: str, peer: dict[str, Any] | None = None, **topic: Any) -> Scorer:
-    """With one topic, whose numbers are go's in its tests but for those that are named; these peers are connected."""
+    """Return a scorer with connected peers and one topic, whose numbers are `GO_NUMBERS` except the given ones."""
     own = {"validation": Validation.SELECTIVE, "decay_interval_ms": 1_000, "decay_to_zero": 0.01, **(peer or {})}
     made = Scorer(PeerScoreParameters(**own), {TOPIC: GO_NUMBERS._replace(**topic)})
     for name in peers:
@@ -25,7 +25,7 @@ def scorer(*peers: str, peer: dict[str, Any] | None = None, **topic: Any) -> Sco
 
 
 def deliver(made: Scorer, peer: str, count: int, now: int = 0, prefix: str = "") -> None:
-    """Deliver a number of messages that this peer is first to send; they are accepted at once."""
+    """Deliver `count` new messages, each first received from `peer` and accepted at once."""
     for number in range(count):
         message = f"{prefix}{peer}-{number}"
         made.validate(TOPIC, message, now)
