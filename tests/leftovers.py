@@ -1,8 +1,8 @@
-"""Leftovers of a test module: processes that go on, and ports on which this process still listens.
+"""Leftovers of a test module: processes that still run, and ports on which this process still listens.
 
-Every process that a test starts inherits a mark in its environment, and keeps it when its parent has gone. The JVM
-and the daemons of Spark that a whole session of tests shares are started under another mark; the server that commands
-are forked from is known by its pid.
+Every process that a test starts inherits a mark in its environment, and keeps it when its parent has ended. The JVM
+and the daemons of Spark that a whole session of tests shares have another mark; the server from which commands are
+forked is known by its pid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prepared_commands import servers
 
 MARK = "HEARSAY_STARTED_BY"
 PATIENCE_S = 10
-"""The time that a process may take to end."""
+"""Maximum seconds that a process may take to end."""
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 _kept_ports: set[int] = set()
 
@@ -29,7 +29,7 @@ def own_mark() -> str:
 
 @contextmanager
 def for_the_whole_session() -> Iterator[None]:
-    """Processes started in here are no leftovers: they end with the session."""
+    """Exempt processes and ports that are started within the context: they end with the session."""
     mark, before = os.environ[MARK], ports()
     os.environ[MARK] = f"session of {os.getpid()}"
     try:
@@ -51,7 +51,7 @@ def marked() -> set[int]:
 
 
 def jvm_of_this_process() -> list[int]:
-    """PySpark never ends its JVM, and the JVM never ends its workers."""
+    """Return the pids of PySpark's JVM and its workers, which do not end before this process."""
     jvm = find(os.getpid(), JVM)
     return [] if jvm is None else [jvm, *descendants(jvm)]
 
@@ -76,7 +76,7 @@ def ports() -> set[int]:
 
 
 def port_of(descriptor: int) -> set[int]:
-    """One where the socket listens by TCP."""
+    """Return the port of a socket that listens by TCP, as a set; empty for other sockets."""
     with socket.socket(fileno=os.dup(descriptor)) as held:
         if held.family not in INTERNET or not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return set()

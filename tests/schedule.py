@@ -1,10 +1,10 @@
 """The order of test files, and the files that run on one worker.
 
-A worker takes whole files, so that what the tests of a file share is made once. Files that share more than that, such
-as a session of Spark or compiled kernels, are taken together. Long files come first; short files fill the end.
+A worker runs whole files, so that the fixtures of a file are created once. Files that share more, such as a session
+of Spark or compiled kernels, run on the same worker. Long files come first; short files fill the end.
 
-xdist's own groups (`--dist loadgroup`) do not work with this pytest: they are written into names that it no longer
-reads, and every test goes anywhere.
+xdist's own groups (`--dist loadgroup`) do not work with this version of pytest, which ignores the test names into
+which xdist writes the groups.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def file_of(name: str) -> str:
 
 
 def rank(name: str) -> tuple[int, int]:
-    """Return a test's place by its name: longest first. Other files are mixed: a folder's files wait for the same."""
+    """Return a sort key of a test's name: long files first. Other files are in a mixed order, because files of one
+    folder tend to wait for the same resource.
+    """
     file = file_of(name)
     return RANKS.get(file, len(RANKS)), 0 if file in RANKS else crc32(file.encode())
 

@@ -12,7 +12,7 @@ from hearsay.libp2p.names.keys import PrivateKey
 
 
 class Attacker:
-    """Speaks correctly up to yamux, and then sends the frames of the test."""
+    """A peer that follows the protocols up to yamux, and then sends the frames of the test."""
 
     def __init__(self, reader, writer):
         self.reader = reader
@@ -21,7 +21,9 @@ class Attacker:
 
     @classmethod
     async def connect(cls, host, address="127.0.0.1", receive_buffer=None):
-        """From any address of 127.0.0.0/8; with a small buffer, the kernel takes little for a reader that stops."""
+        """Connect to a host from an address of 127.0.0.0/8. `receive_buffer` bounds the bytes that the kernel accepts
+        while the attacker does not read.
+        """
         connecting = socket.socket()
         connecting.setblocking(False)
         if receive_buffer is not None:
@@ -45,7 +47,7 @@ class Attacker:
 
     @classmethod
     async def taking_nothing(cls, host):
-        """Return an attacker that reads nothing of what waits for it, and the connection; `/hold` is its protocol."""
+        """Return an attacker that does not read the 8 MiB that the host sends on `/hold`, and the connection."""
         held = []
         host.handle("/hold", held.append)
         attacker = await (await cls.connect(host, receive_buffer=4096)).upgrade()
@@ -58,7 +60,7 @@ class Attacker:
         return attacker, connection
 
     async def until_closed(self):
-        """Return all that the host still sends, as plaintext."""
+        """Return all bytes that the host sends before it closes the connection, as plaintext."""
         said = b""
         try:
             while data := await self.reader.read(65536):

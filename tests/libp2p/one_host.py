@@ -1,4 +1,4 @@
-"""Tests with a host that listens; it is closed at the end."""
+"""Tests with a listening host, which is closed at the end of the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearsay.libp2p.mux.stream import Stream, StreamClosed
 
 
 def with_host(limits=None):
-    """Make a test of a coroutine function that takes the host."""
+    """Return a decorator that makes a test from a coroutine function whose argument is the host."""
 
     def decorate(test):
         async def bounded():

@@ -3,9 +3,9 @@
 Rules:
 
 * The process that forks has never imported the package or a test: each fork imports them from the copy it is given.
-* A fork keeps the thread that forked and no other, so no import may start a thread.
-* A fork reports pytest's outcome of each test; one that does not end in time is killed with all that it started, and
-  its reports until then count.
+* A fork has only the thread that called it, so no import may start a thread.
+* A fork reports pytest's outcome of each test. A fork that does not end in time is killed with all processes that it
+  started; its reports until then count.
 """
 
 from __future__ import annotations
@@ -40,18 +40,20 @@ PREPARED = (
     "nacl.signing", "numpy", "prometheus_client.openmetrics.parser", "pyarrow.dataset", "pyarrow.parquet", "pydantic",
     "xdist.scheduler",
 )  # fmt: skip
-"""Modules of other packages that tests and package import. A missing name costs time and nothing else."""
+"""Modules of other packages that the tests and the package import. A missing name only makes forks slower."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 OPTIONS = (
     "-q", "-rfE", "--tb=line", "--disable-warnings", "-p", "no:cacheprovider", "-p", "no:unraisableexception",
     "--hypothesis-profile=mutants",
 )  # fmt: skip
 TURNS = 600
-"""Turns of its loop that a test may wait: six seconds, or more on a busy machine (`tests/node/waiting.py`)."""
+"""Turns of its event loop for which a test may wait: six seconds, or more on a busy machine
+(`tests/node/waiting.py`).
+"""
 FORK = get_context("fork")
 IN_VAIN = "in vain"
 SOUND = "sound"
-"""The copy in which nothing is changed."""
+"""Name of the unchanged copy."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Report:
     """Failed tests that waited in vain for a condition, until their patience ended."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     copy: str = ""
-    """The folder's name of the package that was tested."""
+    """Name of the folder with the tested package."""
     said: str = ""
     took_s: float = 0
 
@@ -91,14 +93,14 @@ def prepare() -> None:
 
 
 class Forks:
-    """Forks of this process, `jobs` at a time; `folder` has the sound package, and belongs to them."""
+    """Forks of this process, `jobs` at a time. `folder` contains the unchanged package, and the forks write there."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
         self._folder = folder
         self._jobs = jobs
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Report]]:
-        """Yield the report of each, as they end."""
+        """Yield each task with its report when its fork ends."""
         waiting = deque(tasks)
         running: dict[int, tuple[Task, ForkProcess, float]] = {}
         try:
@@ -121,7 +123,7 @@ class Forks:
 
 
 def _end(process: ForkProcess) -> None:
-    """Kill a process that goes on, with all that it started."""
+    """Kill a process that still runs, with all processes that it started."""
     if process.is_alive():
         with suppress(ProcessLookupError):  # it may not lead a group yet
             assert process.pid is not None
@@ -148,7 +150,7 @@ def _report(task: Task, folder: Path, took_s: float) -> Report:
 
 
 def _become(task: Task, folder: Path) -> NoReturn:
-    """The fork: it runs the tests, and never returns."""
+    """Run the tests in the forked process; end the process instead of returning."""
     try:
         os.setsid()
         said = os.open(folder / f"{task.name}.said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -213,7 +215,7 @@ def environment(package: Path) -> dict[str, str]:
 
 
 def link_but(changed: Mapping[str, str], made: Path, sound: Path) -> None:
-    """Make a folder like the sound one, except that these files have other texts. All other files are links."""
+    """Make a copy of a folder in which the changed files have other texts. All other files are links."""
     made.mkdir(parents=True)
     inside: dict[str, dict[str, str]] = {}
     for file, text in changed.items():

@@ -1,7 +1,7 @@
 """Mutants: the defences of the node, each broken by a change of its source.
 
-`*.toml` in this folder lists them: a file below `src/hearsay`, a text that occurs in it once, what takes its place,
-and the tests that must fail then. Where one line stands behind another, `also` changes that one too.
+`*.toml` in this folder lists them: a file below `src/hearsay`, a text that occurs in it once, its replacement, and
+the tests that must fail then. If a second line has the same effect, `also` changes that one, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mutant:
     def plant(self, source: Path) -> dict[str, str]:
         """Return the changed files of this copy of the package with their new texts.
 
-        Raises `ValueError` unless each old text occurs once.
+        Raise `ValueError` unless each old text occurs once.
         """
         changed: dict[str, str] = {}
         for change in self.changes:
@@ -67,7 +67,7 @@ _FILES = files_of_tests()
 
 
 def node_id(test: str) -> str:
-    """Return what pytest calls a test of the page."""
+    """Return pytest's id of a test that is named as on the page docs/reference/security.md."""
     file = _FILES[test]
     if file.suffix == ".txt":
         return f"{file.with_name('test_conversations.py').relative_to(TESTS.parent)}::test_conversation[{file.stem}]"

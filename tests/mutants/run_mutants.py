@@ -1,10 +1,10 @@
-"""`make mutants`: takes each defence of the node away, one at a time, and shows that its tests fail.
+"""`make mutants`: removes each defence of the node, one at a time, and checks that its tests fail.
 
     python tests/mutants/run_mutants.py [--only NAME …] [--jobs N] [--seconds N]
 
-The package is copied, and the tests that are named run against the copy: first as it is, then with one change. A
-mutant is killed when every one of its tests fails. A mutant that survives shows a defence that no test checks. The
-exit code is 1 when one survives, when a test does not end by itself, and when a mutant is not a valid program.
+The package is copied, and the tests of the mutants run against the copy: first unchanged, then with one change each.
+A mutant is killed if all its tests fail. A mutant that survives shows a defence that no test checks. The exit code is
+1 if a mutant survives, if a test does not end by itself, or if a mutant is not a valid program.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Row:
     tests: tuple[str, ...]
 
     def amount(self) -> float:
-        """The number at the beginning of the bound, in seconds, bytes or pieces; thousands of a `_ms` setting."""
+        """Return the number at the beginning of the bound: in seconds for times, in bytes for sizes, else a count."""
         number, unit = re.match(r"([\d,.]*\d) ?(\w*)", self.bound).groups()
         return float(number.replace(",", "")) * _UNITS.get(unit, 1)
 
@@ -80,7 +80,7 @@ def _default_of(owner: object, name: str) -> object:
 
 
 def files_of_tests() -> dict[str, Path]:
-    """`file::test`, and conversations by their file's name, with the file each is in."""
+    """Return the file of each test, by `file::test`, and of each conversation, by the name of its file."""
     found = {script.name: script for script in (TESTS / "interaction").glob("*.txt")}
     for file in TESTS.rglob("test_*.py"):
         for name in re.findall(r"^(?:async )?(?:def )?([tT]est\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):

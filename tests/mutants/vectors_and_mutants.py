@@ -21,7 +21,7 @@ FOUND = 1
 
 
 def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Yield each mutant, and whether a vector fails with it; without a change all vectors hold."""
+    """Yield each mutant, and whether a vector fails with it. Raise `RuntimeError` if one fails without a change."""
     with TemporaryDirectory(prefix="hearsay-vectors-") as folder:
         sound = Path(folder, SOUND)
         shutil.copytree(SOURCE, sound / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
@@ -34,7 +34,9 @@ def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]
 
 
 def run_vectors(package: Path) -> int:
-    """Return the exit code. Nothing is compiled to files: two of the same second look equal."""
+    """Run the vectors on a copy of the package; return the exit code. Python writes no bytecode files, because it
+    would take files that changed within one second for unchanged.
+    """
     return subprocess.run(
         [sys.executable, "-B", "-m", "hearsay", "vectors", VECTORS],
         env=environment(package), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,

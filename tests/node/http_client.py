@@ -1,4 +1,4 @@
-"""Asks over HTTP as a scraper does, and reads responses with Python's own reader."""
+"""An HTTP client that sends requests as a scraper does, and parses responses with Python's own library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Received:
-    """A socket, as far as `http.client` uses it."""
+    """Received bytes as a socket, with the part of its interface that `http.client` uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -21,7 +21,7 @@ class _Received:
 
 
 def read(response: bytes, method: str = "GET") -> tuple[int, bytes, HTTPMessage]:
-    """Status, body and headers of a whole response."""
+    """Return status, body and headers of a complete response."""
     parsed = HTTPResponse(_Received(response), method=method)  # pyright: ignore[reportArgumentType]
     parsed.begin()
     return parsed.status, parsed.read(), parsed.headers
@@ -33,7 +33,7 @@ async def connect(place: tuple[str, int], source: str = "127.0.0.1") -> Connecti
 
 
 async def ask(place: tuple[str, int], *pieces: bytes, source: str = "127.0.0.1") -> bytes:
-    """Send pieces, each by itself; all that comes until the other side ends."""
+    """Send pieces one by one; return all bytes that the server sends until it closes the connection."""
     reader, writer = await connect(place, source)
     for piece in pieces:
         writer.write(piece)
@@ -44,7 +44,7 @@ async def ask(place: tuple[str, int], *pieces: bytes, source: str = "127.0.0.1")
 
 
 async def get(url: str, path: str | None = None, source: str = "127.0.0.1") -> tuple[int, str, HTTPMessage]:
-    """Status, text and headers of a page, or of another at the same place."""
+    """Return status, text and headers of a page, or of another `path` of its server."""
     parts = urlsplit(url)
     head = f"GET {path or parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: */*\r\n\r\n"
     status, body, headers = read(

@@ -31,7 +31,7 @@ RECEIVED: list[RpcReceived] = []
 
 
 class RecordingRouter(Router):
-    """A router that also keeps what it was given."""
+    """A router that also records the received RPCs in `RECEIVED`."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class RecordingRouter(Router):
 
 @dataclass
 class Sent:
-    """RPCs of one peer: their parts without messages, and how many messages each has."""
+    """RPCs of one peer: parts other than messages, numbers of messages, and whether these are expensive."""
 
     rpcs: list[Rpc]
     counts: list[int]
@@ -64,7 +64,7 @@ async def slow(message):
 
 @dataclass(frozen=True)
 class Path:
-    """How a node is set up, so that RPCs take one of the ways to the router."""
+    """Settings of a node with which RPCs take one of the paths to the router."""
 
     limits: dict[str, int] = field(default_factory=dict)
     validator: Callable | None = None
@@ -99,7 +99,7 @@ async def recording_node(path):
 
 
 def assert_received(name, sent):
-    """Send RPCs on a path, and return how many the router received."""
+    """Send RPCs on a path, and assert that the router receives them all; return their number."""
 
     async def once():
         async with patience():
@@ -111,7 +111,7 @@ def assert_received(name, sent):
 
 
 async def received_on(path, sent, author):
-    """Return what was sent, as the bytes say it, and what the router got of it."""
+    """Return the RPCs as decoded from the sent bytes, and the RPCs that the router received."""
     ids = MessageIds(by_content)
     expected = []
     RECEIVED.clear()
@@ -129,7 +129,7 @@ async def received_on(path, sent, author):
                     _message(each, author if path.signed and expensive else None, path.signed) for each in data
                 )
                 encoded = encode_rpc(replace(rpc, messages=messages))
-                if encoded:  # An empty frame says nothing; the intake charges it and drops it.
+                if encoded:  # An empty frame has no parts; the intake counts it and drops it.
                     expected.append(decode_rpc(encoded, ids, RpcLimits()).rpc)
                 stream.write(frame(encoded))
             stream.write(frame(encode_rpc(LAST)))
@@ -151,7 +151,7 @@ def _message(data, author, signed):
 
 
 def whole(events):
-    """The RPCs that the portions make together."""
+    """Return the RPCs of received events, with the portions of an RPC joined."""
     rpcs = []
     for event in events:
         portion = event.portion
@@ -164,7 +164,7 @@ def whole(events):
 
 
 def joined(one, other):
-    """Two portions of an RPC; what stands in both fails, as it would be handled twice."""
+    """Join two portions of an RPC. Fail if both have the same single part, which would be handled twice."""
     parts = {}
     for each in fields(one):
         first, second = getattr(one, each.name), getattr(other, each.name)

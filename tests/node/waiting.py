@@ -1,7 +1,7 @@
-"""Tests that run in an event loop and wait for a condition; those that wait in vain end, and fail.
+"""Tests that run in an event loop and wait for a condition; a test whose condition does not become true fails.
 
-A test's patience is counted in turns of its loop, not in seconds: both ends of a conversation are in one loop, and
-while they work it does not turn idly. On a busy machine the same turns take longer.
+The limit is a number of turns of the loop, not of seconds: both ends of a connection are in one loop, which makes few
+turns while they work. On a busy machine the same turns take longer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ async def _turns(left: int) -> AsyncIterator[None]:
 
 
 def run(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
-    """Make a test of a coroutine function without arguments; no lambda, which a mark would take for its argument."""
+    """Make a test from a coroutine function without arguments. The test is no lambda, because pytest's marks would
+    take a lambda for their argument.
+    """
 
     async def bounded():
         async with patience():

@@ -11,7 +11,7 @@ TOPIC = "columns"
 
 
 class Talk:
-    """`links` are pairs of peers that hear each other; RPCs of a link keep their order."""
+    """A network of applications. `links` are pairs of connected peers; the RPCs of a link keep their order."""
 
     def __init__(self, applications, links=None, supports=(), outside=()):
         self.applications = dict(enumerate(applications))
@@ -20,9 +20,9 @@ class Talk:
         self.supports = set(supports)
         """Peers that send parts and request none."""
         self.outside = set(outside)
-        """Links whose first peer lacks the second in its mesh: it sends about groups that the second mentioned."""
+        """Links whose first peer does not have the second in its mesh: it only sends about groups that are known."""
         self.known = {}
-        """By sender, receiver and group: last metadata received, last metadata sent, note."""
+        """Last metadata received, last metadata sent and note, by node, peer and group."""
         self.under_way = {link: deque() for link in sorted(self.links)}
         self.sent = []
         self.wholes = []
@@ -54,7 +54,7 @@ class Talk:
                 self.sent.append((node, peer, partial))
 
     def beat(self, group):
-        """A heartbeat of all routers, which remember the group."""
+        """Remind all applications of a group, as a heartbeat of their routers does."""
         for node, application in self.applications.items():
             self.follow(node, application.reminded(TOPIC, group))
 
@@ -83,7 +83,7 @@ class Talk:
             self.deliver(choose(waiting))
 
     def parts_sent(self, form, group):
-        """Speaker, hearer and part, for each part that was sent."""
+        """Return sender, receiver and index of each part that was sent."""
         return [
             (speaker, hearer, index)
             for speaker, hearer, partial in self.sent

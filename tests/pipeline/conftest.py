@@ -16,7 +16,7 @@ from hearsay.trace.write.run_folder import RunFolder
 
 @pytest.fixture(scope="session")
 def analysed(request, tmp_path_factory) -> dict[str, Path]:
-    """Runs with metrics, by the command: the chosen ones, and one of every kind for a test that is thorough."""
+    """Return runs that the command has analysed, by name: the chosen ones or, if thorough, one of every kind."""
     base = tmp_path_factory.mktemp("runs")
     asked = [item for item in request.session.items if "analysed" in item.fixturenames]
     thorough = any(item.get_closest_marker("thorough") for item in asked)
@@ -29,7 +29,7 @@ def analysed(request, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def two_runs(spark, tmp_path_factory) -> dict[str, Path]:
-    """Two of them, for tests that analyse them once more, elsewhere or under attack."""
+    """Return two analysed runs, for tests that analyse them again or damage them."""
     base = tmp_path_factory.mktemp("two")
     churning = simulated(base, "churning")
     return with_metrics(spark, {"topics": simulated(base, "topics"), "spanning": spanning(base, churning)})
@@ -37,7 +37,7 @@ def two_runs(spark, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory) -> Path:
-    """One of them, without metrics."""
+    """Return a simulated run that is not analysed."""
     return simulated(tmp_path_factory.mktemp("small"), "topics")
 
 

@@ -1,4 +1,4 @@
-"""The tables as DataFrames, against those that an analysis stored."""
+"""A comparison of the tables as DataFrames with the tables that an analysis stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = tuple[Any, ...]
 
 
 def assert_stored_tables(spark, folders: Mapping[str, Path], window_us: int | None = None) -> None:
-    """All tables of all these runs, in one trace: integers and text equal, others to 1e-9."""
+    """Assert that all tables, computed for all runs at once, are the stored ones: floats to 1e-9, others equal."""
     made = Tables(read(spark, list(folders.values()), window_us))
     made.compute(list(TABLES))
     assert len({path.name for path in folders.values()}) == len(folders)
@@ -35,7 +35,7 @@ def in_order(lines: Sequence[Mapping[str, Any]]) -> list[Line]:
 
 
 def place_of(value: Any) -> tuple[bool, Any]:
-    """Numbers that differ by a rounding lie side by side, so that lines keep their places."""
+    """Return a sort key of a value; floats are rounded, so that rounding errors do not change the order of lines."""
     return value is not None, float(f"{value:.6g}") if isinstance(value, float) else value
 
 

@@ -1,4 +1,4 @@
-"""A run that appears file by file, and what must hold of the tables of those who followed it."""
+"""A run that appears file by file, and assertions about the tables of an analysis that follows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 
 
 class GrowingRun:
-    """A finished run that appears file by file, as its writer made it."""
+    """A copy of a finished run that appears file by file, in the order of the writer."""
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source = source
@@ -43,7 +43,7 @@ class GrowingRun:
 
 
 def rows_of(table: Any) -> list[tuple[Any, ...]]:
-    """All rows, in an order of their own, without the run's name."""
+    """Return all rows of a table without the run's name, sorted."""
     lines = table.drop_columns(["run"]).to_pylist()
     return sorted((tuple(line.values()) for line in lines), key=repr)
 
@@ -55,7 +55,7 @@ def assert_same_tables(batch: Path, followed: Path) -> None:
 
 
 def assert_whole_or_absent(output: Path) -> None:
-    """The tables are all there, or none is."""
+    """Assert that either all tables can be read or none was published."""
     if any((output / METRICS_FOLDER).glob("manifest-*.json")):
         for table in TABLES:
             read_table(output, table)

@@ -16,11 +16,11 @@ from time import monotonic
 DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 VICTIMS = (DRIVER, JVM, WORKER)
 LINES = {"batch": 3, "stream": 2}
-"""How many lines of progress a run says at least before its last."""
+"""Minimum number of lines of progress that an analysis prints before its last one, by mode."""
 DELAY_S = {"batch": 2.0, "stream": 6.0}
 _RUN_S = 240
 LOOK_AGAIN_S = 0.02
-"""Nobody is told of the processes that another one starts."""
+"""Interval for looking for processes that another process starts, of which there is no notification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +28,21 @@ class Kill:
     mode: str
     victim: str
     line: int
-    """After so many lines of progress …"""
+    """Number of lines of progress before the kill."""
     delay_s: float
-    """… and so many seconds."""
+    """Seconds between that line and the kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     hit: bool
-    """Whether the victim was there to be killed before the run had ended."""
+    """True if the victim was killed; False if the run ended before."""
     code: int
     errors: str
 
 
 def seeded_kills(seed: int, count: int, mode: str) -> list[Kill]:
-    """All victims in turn, anywhere in the run."""
+    """Return kills of all victims in turn, at random points of the run."""
     chance = Random(f"{mode} {seed}")
     return [
         Kill(mode, VICTIMS[number % len(VICTIMS)], chance.randint(1, LINES[mode]), chance.uniform(0, DELAY_S[mode]))
@@ -56,25 +56,25 @@ def command(mode: str, run: Path, out: Path, *more: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Without the gateway of a session in this process."""
+    """Return the environment without the variables of a Spark session in this process."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
 
 
 def heed_signals() -> None:
-    """In the child: whoever started the tests in the background, or under nohup, had it ignore signals."""
+    """Restore the handling of signals in a child process: in the background or under nohup, tests ignore them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def analyze(mode: str, run: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """An analysis that nobody kills."""
+    """Run an analysis without a kill."""
     return subprocess.run(
         command(mode, run, out, *more), capture_output=True, text=True, env=environment(), timeout=_RUN_S
     )
 
 
 def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
-    """Run until the point, kill, and wait until everything that was started has ended."""
+    """Run an analysis to the point of the kill, kill, and wait until all its processes have ended."""
     process = subprocess.Popen(
         command(kill.mode, run, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment(),
         preexec_fn=heed_signals,
@@ -109,7 +109,7 @@ def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
 
 
 def _end_of(process: subprocess.Popen[str], seconds: float) -> int:
-    """The exit code; a follower that goes on after `seconds` is stopped as a person would stop it."""
+    """Return the exit code; interrupt a process that still runs after `seconds`, as a user would by Ctrl-C."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -118,7 +118,7 @@ def _end_of(process: subprocess.Popen[str], seconds: float) -> int:
 
 
 def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
-    """The victim's pid as soon as it is there; none if the run ends or takes too long before."""
+    """Return the victim's pid as soon as it exists; None if the run ends or takes too long before."""
     end = monotonic() + _RUN_S
     while process.poll() is None and monotonic() < end:
         found = find(process.pid, victim)
@@ -139,7 +139,7 @@ def find(driver: int, victim: str) -> int | None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes started by this one, parents first."""
+    """Return the pids of all descendants of a process, parents first."""
     parents: dict[int, list[int]] = {}
     for each in all_processes():
         if status := read(each, "stat").decode():
@@ -158,7 +158,7 @@ def all_processes() -> list[int]:
 
 
 def read(pid: int, name: str) -> bytes:
-    """Return nothing when the process has ended or is another user's."""
+    """Return the content of a file in /proc; empty if the process has ended or is another user's."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -170,7 +170,7 @@ def command_line(pid: int) -> str:
 
 
 def kill_family(process: subprocess.Popen[str]) -> None:
-    """Kill a process, and see the ones that it started end."""
+    """Kill a process, and wait until the processes that it started have ended."""
     family = descendants(process.pid)
     process.kill()
     assert process.wait(60) == -signal.SIGKILL
@@ -179,7 +179,7 @@ def kill_family(process: subprocess.Popen[str]) -> None:
 
 
 def gone(pid: int) -> None:
-    """Wait until a process has ended by itself; what outlives its driver would disturb the next run."""
+    """Wait until a process has ended by itself; fail, and kill it, after 30 s: it would disturb the next run."""
     if not ends_within(pid, 30):
         name = command_line(pid)[:60]
         os.kill(pid, signal.SIGKILL)
@@ -187,7 +187,7 @@ def gone(pid: int) -> None:
 
 
 def ends_within(pid: int, seconds: float) -> bool:
-    """Wait for the end of any process; it has ended when it is a zombie, too."""
+    """Wait for the end of any process, and return whether it has ended; a zombie has ended."""
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Three `hearsay node` processes on loopback that trace, and what their traces are as one run."""
+"""Three `hearsay node` processes on loopback that trace, and their traces combined into one run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hearsay.trace.write.writer import TraceWriter
 
 @contextmanager
 def three_nodes(folder: Path) -> Iterator[tuple[Running, ...]]:
-    """Ada, to whom Bob and Cleo connect; each traces into a folder of its name."""
+    """Start Ada, then Bob and Cleo, which connect to Ada; each traces into a folder of its name."""
     ada = Running("--subscribe", "chat", "--trace", folder / "ada")
     nodes = [ada]
     try:
@@ -33,7 +33,7 @@ def three_nodes(folder: Path) -> Iterator[tuple[Running, ...]]:
 
 
 def as_one_run(traces: list[Path], target: Path) -> Path:
-    """The rows of several nodes in one folder, with one number for each peer and topic."""
+    """Write the rows of several nodes into one run folder, with one number for each peer and topic."""
     peers: dict[str, int] = {}
     topics: dict[str, int] = {}
     pieces = []

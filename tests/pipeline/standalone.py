@@ -18,7 +18,7 @@ UP_S = 90
 
 
 class Daemon:
-    """A process whose output is kept in a file, and can be waited for."""
+    """A process whose output is stored in a file; tests can wait for a text in it."""
 
     def __init__(self, command: list[str], environment: dict[str, str], folder: Path) -> None:
         self.process = subprocess.Popen(
@@ -30,7 +30,7 @@ class Daemon:
         Thread(target=self._read, daemon=True).start()
 
     def wait_until_it_says(self, words: str) -> None:
-        """Fails with the end of its output when it ends before, or takes too long."""
+        """Wait until a line of the output has these words; fail with the end of the output if that takes too long."""
         end = monotonic() + UP_S
         said = False
         while not said:
@@ -79,14 +79,14 @@ class Cluster:
         return self.daemons[-1]
 
     def start_master(self) -> str:
-        """The URL of a master that listens."""
+        """Start a master, and return its URL when it listens."""
         port = free_port()
         where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
         self.start("master", "org.apache.spark.deploy.master.Master", *where).wait_until_it_says("New state: ALIVE")
         return f"spark://127.0.0.1:{port}"
 
     def start_worker(self, name: str, master: str) -> subprocess.Popen:
-        """A worker of one core."""
+        """Start a worker with one core."""
         where = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port()))
         return self.start(name, "org.apache.spark.deploy.worker.Worker", *where, master).process
 

@@ -10,7 +10,7 @@ import pyspark
 
 
 def python_of_tasks(folder: Path) -> Path:
-    """Its home is in this folder."""
+    """Write a Python launcher for tasks into a folder, with the home in that folder; return its path."""
     python = folder / "python"
     libraries = ":".join(str(Path(package.__file__).parents[1]) for package in (pyspark, pyarrow))
     home = folder / "home"

@@ -1,4 +1,4 @@
-"""Writes result tables as an analysis does, without one: a small network whose figures a test can compute."""
+"""Writes result tables as an analysis does, of a small network whose metrics a test can compute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def write_table(run: Path, table: str, rows: Rows | pa.Table, parts: int = 1) -> None:
-    """Write a table in place of what stood there. Rows that leave out a column have null there."""
+    """Write a table, replacing an existing one. Columns that a row leaves out are null."""
     columns = TABLES[table].columns
     schema = pa.schema([(name, TYPES[column.kind]) for name, column in columns.items()])
     if not isinstance(rows, pa.Table):
@@ -49,7 +49,9 @@ def write_table(run: Path, table: str, rows: Rows | pa.Table, parts: int = 1) ->
 def write_run(
     run: Path, *, topics: Sequence[str] = ("blocks",), nodes: int = 20, messages: int = 10, slow: int = 1
 ) -> Path:
-    """A run whose nodes stand in a ring and pass on every message both ways; one delivery of message 0 is missing."""
+    """Write the tables of a run whose nodes form a ring and forward every message in both directions; one delivery of
+    message 0 is missing.
+    """
     tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     name = run.name
     for topic, topic_name in enumerate(topics):
@@ -71,7 +73,7 @@ def write_run(
 
 
 def write_empty_run(run: Path) -> Path:
-    """A run in which nothing happened: one topic, no message, no row in any table but the first."""
+    """Write the tables of a run with one topic and no message: only `headline` has a row."""
     line = {"run": run.name, "topic": 0, "topic_name": "silence", "messages": 0, "complete": False}
     for table in TABLES:
         write_table(run, table, [line] if table == "headline" else [])

@@ -17,7 +17,7 @@ SMALL = [("network.nodes", "30"), ("workload.messages", "12"), ("workload.publis
 
 
 def analysed(folder: Path, seed: int, loss: float = 0.3) -> Path:
-    """A simulated run with the tables of its messages, made of its rows without an analysis."""
+    """Simulate a run, and write the tables of its messages from its rows, without an analysis."""
     scenario = load_scenario(None, "r1", [*SMALL, ("loss.rate", str(loss)), ("seed", str(seed))])
     run_on_fitting_engine(scenario, "reference", out=folder)
     write_run(folder, nodes=30, messages=12)
@@ -49,7 +49,7 @@ def analysed(folder: Path, seed: int, loss: float = 0.3) -> Path:
 
 
 def stories(run: Path) -> tuple[dict[int, TraceRow], dict[int, list[TraceRow]]]:
-    """By message: its publication, and its deliveries in the order of time."""
+    """Return the publication of each message, and its deliveries in order of time, by message."""
     rows = list(iter_rows(run, events=[TraceEvent.PUBLISH, TraceEvent.DELIVER]))
     published = {row.message or 0: row for row in rows if row.event is TraceEvent.PUBLISH}
     delivered: dict[int, list[TraceRow]] = {number: [] for number in published}

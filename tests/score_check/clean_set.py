@@ -1,4 +1,4 @@
-"""A file of score parameters in which no check finds anything, and what becomes of it when something is changed."""
+"""A file of score parameters in which no check finds anything, and checks of changed copies of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLEAN = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 
 
 def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with keys changed, by paths such as `score.topics.0.topic_weight`; None takes a key away."""
+    """Return the document with changed keys, by paths such as `score.topics.0.topic_weight`; None removes a key."""
     document = tomllib.loads(CLEAN)
     for path, value in changes.items():
         *way, last = path.split(".")

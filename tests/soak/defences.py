@@ -1,4 +1,4 @@
-"""Some mutants of the node: a defence is taken away, and its tests must fail. `make mutants` tries all of them."""
+"""Some mutants of the node: a defence is removed, and its tests must fail. `make mutants` tries all mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random RPCs on every path through the intake of a real node: the router receives what the bytes say."""
+"""Random RPCs on every path through the intake of a real node: the router must receive exactly the sent RPCs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLES = 60
 
 
 def soak(number: int) -> Counter[str]:
-    """One path, and RPCs that follow from the number."""
+    """Test one path with random RPCs; path and RPCs depend only on the number."""
     name = list(PATHS)[number % len(PATHS)]
     seen: Counter[str] = Counter()
 

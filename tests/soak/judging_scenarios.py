@@ -28,7 +28,7 @@ reject_weight = 16"""
 
 @st.composite
 def judging_texts(draw: st.DrawFn) -> str:
-    """Settings under which every invariant must hold."""
+    """Draw a scenario under which every invariant must hold."""
 
     pick = picker(draw)
     nodes = draw(st.integers(2, 30))
@@ -91,7 +91,7 @@ def _router(draw: st.DrawFn, nodes: int) -> list[str]:
 
 
 def toml(value: object) -> str:
-    """A value on one line."""
+    """Return a value as TOML on one line."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key} = {toml(inside)}' for key, inside in value.items())}}}"
     if isinstance(value, list | tuple):
@@ -100,5 +100,5 @@ def toml(value: object) -> str:
 
 
 def soak(number: int) -> Counter[str]:
-    """Run the scenarios of this number, and return counts of what they met."""
+    """Run the scenarios of this number, and return counts of rows and moments in their traces."""
     return checked(number, judging_texts())

@@ -1,7 +1,7 @@
-"""Some faults planted into kernels, against a few random scenarios: counts those that the comparison of engines sees.
+"""Some faults planted into kernels, with a few random scenarios: counts those that the comparison of engines sees.
 
-A fault that these scenarios do not show is no failure. It is one when the engines differ without any fault, or when a
-fault is seen that is explained as unseen.
+A fault that these scenarios do not show is no failure. The soak fails if the engines differ without a fault, or if a
+fault is seen that mutants.toml explains as unseen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SIGKILL at a random point of an analysis or a sweep: a rerun completes, and no row is lost or taken twice."""
+"""SIGKILL at a random point of an analysis or a sweep: a rerun completes, and no row is lost or counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept inputs of a parser, changed at random: it must keep its contract. `make fuzz` is guided by coverage."""
+"""Random changes of a parser's stored inputs; it must keep its contract. `make fuzz` is guided by coverage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INPUTS = 1500
 
 
 def soak(number: int) -> Counter[str]:
-    """Try one parser with inputs that follow from the number."""
+    """Test one parser with random inputs; parser and inputs depend only on the number."""
     name = list(TARGETS)[number % len(TARGETS)]
     chance = Random(number)
     corpus = kept(name)
@@ -28,7 +28,7 @@ def soak(number: int) -> Counter[str]:
 
 
 def changed(data: bytes, corpus: list[bytes], chance: Random) -> bytes:
-    """Flip bits, cut out, insert or repeat bytes, or take the end of another input."""
+    """Return an input with random changes: flipped bits, removed, new or repeated bytes, or another input's end."""
     made = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         at = chance.randint(0, len(made))

@@ -3,10 +3,10 @@
     python tests/soak/run_soak.py [--seconds 600] [--seed N] [--only NAME …]
     python tests/soak/run_soak.py --only NAME --seed N --once
 
-Subjects take turns: the one that has had least time is next, with the next seed, in a process of its own. Turns are
-short, and the shortest come first, so that five minutes are enough for all of them. A failure is printed with the
-command that repeats it; a turn that does not end is a failure. At the end, also after Ctrl-C, a table shows the turns
-and what they saw. The exit code is 1 when a turn failed.
+The subject that has run for the shortest time is the next, with the next seed, in a process of its own: this is a
+turn. Turns are short, and the shortest come first, so that five minutes are enough for all subjects. A failure is
+printed with the command that repeats it; a turn that does not end is a failure. At the end, also after Ctrl-C, a
+table shows the turns and the counts that they returned. The exit code is 1 if a turn failed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUBJECTS = (
     "kernel_faults",
 )
 LONGEST_S = 1200
-"""For a turn, which takes half a minute at most; but kernels with faults are compiled once, on any machine."""
+"""Maximum seconds of a turn. Turns usually take half a minute at most, but kernels with faults are compiled once."""
 PATHS = (
     "src", "bench", "tests/soak", "tests/cli", "tests/fuzz", "tests/kernel_mutants", "tests/mutants", "tests/node",
     "tests/pipeline", "tests/strategies", "tests/studies", "tests/wire",
@@ -76,14 +76,14 @@ class Soak:
         """The commands that repeat the failures."""
 
     def run(self, seconds: float) -> None:
-        """The last turn may take longer."""
+        """Run turns until these seconds have passed; the last turn may end later."""
         end = monotonic() + seconds
         while monotonic() < end:
             self._turn(self.next(), self._seed)
             self._seed += 1
 
     def next(self) -> str:
-        """Return the one that has had least time; of several, the one that is named first."""
+        """Return the subject that has run for the shortest time; of several, the first in order."""
         return min(self.spent_s, key=self.spent_s.__getitem__)
 
     def _turn(self, subject: str, seed: int) -> None:
@@ -115,7 +115,7 @@ class Soak:
 
 
 def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Return the exit code and the output; every process that a turn has started ends with it."""
+    """Run a turn; return its exit code and output. If it takes too long, kill it and the processes it started."""
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
@@ -132,7 +132,7 @@ def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, st
 
 
 def find_modules() -> None:
-    """Modules of tests and benches are found by name, as pytest finds them; by the processes that are started too."""
+    """Let this process and its children import modules of tests and benches by name, as pytest does."""
     paths = [str(ROOT / path) for path in PATHS]
     sys.path[:0] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])

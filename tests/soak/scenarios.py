@@ -1,4 +1,6 @@
-"""Random scenarios of all routers under the checker, with counts of the rows and moments in their traces."""
+"""Random scenarios of all routers under the checker, with counts of rows and moments in their traces
+(`sightings.py`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def picker(draw: st.DrawFn) -> Callable[..., object]:
 
 @st.composite
 def scenario_texts(draw: st.DrawFn) -> str:
-    """Settings under which every invariant must hold."""
+    """Draw a scenario under which every invariant must hold."""
 
     pick = picker(draw)
     kind = draw(st.sampled_from(sorted(ROUTERS)))
@@ -48,7 +50,7 @@ def scenario_texts(draw: st.DrawFn) -> str:
         lines.append(f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick(*who_crashes(nodes))}\n{pick('', BACK)}")
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")
-    says_hello = preset != "simsub"  # without a hello no peer would learn who leaves
+    says_hello = preset != "simsub"  # without a hello, no peer would learn which peers leave a topic
     return "\n".join([*lines, *(leaves_and_joins(draw, nodes) if says_hello else ())])
 
 
@@ -64,12 +66,12 @@ def who_crashes(nodes: int) -> tuple[str, str, str]:
 
 
 def soak(number: int) -> Counter[str]:
-    """Run the scenarios of this number, and return counts of what they met."""
+    """Run the scenarios of this number, and return counts of rows and moments in their traces."""
     return checked(number, scenario_texts())
 
 
 def checked(number: int, texts: st.SearchStrategy[str]) -> Counter[str]:
-    """Return what random scenarios met under the checker, which has found nothing."""
+    """Run random scenarios under the checker; return counts of rows and moments. Fail if it finds a problem."""
     seen: Counter[str] = Counter()
 
     @seed(number)

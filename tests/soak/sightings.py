@@ -1,7 +1,7 @@
-"""Counts what a soak saw at least once: every kind of row, and moments that are hard to meet.
+"""Counts the kinds of rows in the traces of a soak, and moments that are rare.
 
-It gets the trace of the reference engine row by row. Moments that were never met are listed too, because random
-scenarios have not tried them.
+A moment is a combination of events, such as a crash during a validation. The trace of the reference engine is counted
+row by row. Moments that never happened have the count 0, to show what the random scenarios have not tried.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SOON_US = 10_000_000
 
 
 class Sightings:
-    """A listener of one run; `seen` counts what it met."""
+    """A listener of one run; `seen` has the counts of rows and moments."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.seen: Counter[str] = Counter(dict.fromkeys(MOMENTS, 0))
         self._validation_us = round(scenario.validation.delay_ms * 1000)
         self._partitions_us = sorted(round(each.at_s * 1_000_000) for each in scenario.faults.partition)
         self._grafts: dict[tuple[int, int], int] = {}
-        """When the last GRAFT from one to the other arrives."""
+        """Arrival of the last GRAFT, by sender and receiver."""
         self._parts: dict[int, int] = {}
-        """When the last part for a node arrives."""
+        """Arrival of the last part for a node, by node."""
         self._judged: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By node and message: when it arrives first, when it is judged, and its topic."""
+        """First arrival, time of the verdict and topic, by node and message."""
         self._left: dict[tuple[int, int], int] = {}
 
     def __call__(self, row: TraceRow) -> None:

@@ -1,6 +1,6 @@
-"""Copies an output in a store to a folder, after analyses: one that is killed, one that Spark writes, three at once.
+"""Copies an output in a store to a folder after several analyses: a killed one, one that Spark writes, three at once.
 
-The copies after a killed analysis are those before it; tables that Spark writes are those that it read.
+After the killed analysis, the tables must be unchanged; the tables that Spark writes must be those that were read.
 """
 
 from __future__ import annotations

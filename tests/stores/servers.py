@@ -1,7 +1,7 @@
 """An S3 server and an HDFS on loopback, for tests of runs and tables in a store.
 
 `make test-all` installs the S3 server, moto, from requirements.lock. Maven fetches the jars into the user's cache, by
-the coordinates and hashes of s3.jars and hdfs.jars. A test is skipped where either is not there.
+the coordinates and hashes of s3.jars and hdfs.jars. A test is skipped if its server or its jars are missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOTO = HERE.parents[1] / "build" / "stores-tools" / "bin" / "moto_server"
 BUCKET = "bucket"
 _START_S = 120
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-"""Maven finds a plugin by the short name only where its registry lists all plugins."""
+"""The full name, because Maven finds a plugin by its short name only if its registry lists all plugins."""
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>hearsay</groupId><artifactId>jars</artifactId><version>1</version><dependencies>{}</dependencies></project>"""
 _DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><exclusions>
@@ -36,7 +36,7 @@ _DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><ve
 
 
 def jars(name: str) -> list[Path]:
-    """The jars of a list, fetched unless they are there."""
+    """Return the jars of a list; fetch missing ones."""
     lines = [line.split(" sha256:") for line in (HERE / f"{name}.jars").read_text().splitlines()]
     wanted = {"{1}-{2}.jar".format(*coordinates.split(":")): digest for coordinates, digest in lines}
     folder = user_cache() / "hearsay" / "test-jars" / name
@@ -64,7 +64,7 @@ def _fetch(coordinates: list[list[str]], folder: Path) -> None:
 
 @contextmanager
 def s3() -> Generator[tuple[str, dict[str, str]]]:
-    """The URI of a bucket, and settings of Spark that reach it."""
+    """Yield the URI of a bucket on a running S3 server, and the settings of Spark for it."""
     if not MOTO.is_file():
         pytest.skip("moto, an S3 server, is not installed; `make test-all` does it")
     port = free_port()
@@ -87,7 +87,7 @@ def s3() -> Generator[tuple[str, dict[str, str]]]:
 
 @contextmanager
 def hdfs() -> Generator[tuple[str, dict[str, str]]]:
-    """The URI of a folder in an HDFS of one node, and settings of Spark."""
+    """Yield the URI of a folder in a running HDFS of one node, and the settings of Spark for it."""
     classes, port = ":".join(map(str, jars("hdfs"))), free_port()
     with TemporaryDirectory() as work:
         manager = "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"

@@ -1,4 +1,4 @@
-"""Any values in a file of a study, a budget or a tuning, and tables of them."""
+"""Strategies for arbitrary values and tables in a file of a study, a budget or a tuning."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing",
 
 
 def good_axes(*keys: str) -> st.SearchStrategy[dict[str, object]]:
-    """An axis with one of these keys, and any values."""
+    """Return a strategy for axes with one of these keys and any values."""
     return st.fixed_dictionaries({"key": st.sampled_from(keys), "values": ANYTHING})

@@ -1,4 +1,4 @@
-"""Any part that an episub peer may send, made from strategies for its fields."""
+"""A strategy for all parts that an episub peer may send, made from strategies for their fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parts_said(
     numbers: SearchStrategy[int],
     sketches: SearchStrategy[tuple[int, ...]],
 ) -> SearchStrategy[episub_parts.EpisubPart]:
-    """Any part, drawn by the names of its fields; `announced` are the ids and the hops of an IHAVE."""
+    """Return a strategy for any part; fields are drawn by name. `announced` has the ids and hops of an IHAVE."""
     by_field: dict[str, SearchStrategy[Any]] = {
         "topic": topics, "topics": st.lists(topics, max_size=3).map(tuple), "ids": id_lists, "peer": peers,
         "source": peers, "peers": peer_lists, "role": st.sampled_from(episub_parts.Role), "random": st.booleans(),

@@ -1,8 +1,8 @@
-"""How much hypothesis tries: a profile says it, and no test does.
+"""The profiles of hypothesis, which alone set the number of examples.
 
-`quick` is `make test`, `thorough` is `make test-all`, and both try the same examples each time. `soak` looks for
-new failures, and prints what brings one back. `mutants` asks only whether a test fails, and makes nothing
-smaller. Choose with `--hypothesis-profile=NAME`.
+`quick` is for `make test` and `thorough` for `make test-all`; both try the same examples each time. `soak` searches
+for new failures, and prints how to reproduce one. `mutants` only checks whether a test fails, and does not shrink
+examples. Choose with `--hypothesis-profile=NAME`.
 """
 
 from __future__ import annotations

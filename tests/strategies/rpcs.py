@@ -1,4 +1,4 @@
-"""Any RPC, drawn from the declarations of its parts, so that a field added later is drawn too."""
+"""A strategy for any RPC, made from the declarations of its parts, so that a field added later is drawn, too."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ PEERS = [peer_id_of(PrivateKey.generate().public) for _ in range(3)]
 TOPICS = st.sampled_from(["news", "other", "weather"])
 BYTES = st.binary(min_size=1, max_size=12)
 SINGLE = {(Control, "features"): 1}
-"""Fields with a tuple that protobuf holds one of."""
+"""Fields with a tuple of which protobuf has at most one element."""
 OF_FIELD: dict[tuple[type, str], SearchStrategy[object]] = {
     (Rpc, "messages"): st.just(()),
     (PeerInfo, "peer"): st.sampled_from(PEERS),
     (PeerInfo, "record"): st.none() | BYTES,
     (Control, "episub"): st.just(()),
 }
-"""Messages are the test's own, which signs them or not; episub's parts are said by other peers."""
+"""Strategies for single fields. Messages are added by the test, which may sign them; only episub peers send its
+parts.
+"""
 
 
 def any_of(declared: type) -> SearchStrategy[object]:
-    """A value of a dataclass of the RPC language."""
+    """Return a strategy for values of a dataclass of `core/language/rpc.py`."""
     hints = get_type_hints(declared)
     drawn = {each.name: _value(declared, each.name, hints[each.name]) for each in fields(declared)}
     built = st.builds(declared, **drawn)
-    if declared is Subscription:  # an UNSUBSCRIBE says nothing of partial messages
+    if declared is Subscription:  # an UNSUBSCRIBE has no field for partial messages
         return built.map(lambda said: said if said.subscribe else Subscription(said.topic, False))
     if declared is Control:
         return built.filter(lambda control: control.count() > 0)

@@ -1,7 +1,7 @@
-"""A tuning with a known best answer: a formula says how much control a router sends with each message.
+"""A tuning with a known best answer: a router that sends control parts with each message by a formula.
 
 With `NODES` nodes that all receive every message, control per delivery is ((x − 7)² + (y − 3)² + 1) / NODES, and the
-first of its parts carries x times `LOAD` bytes. y must not be above x.
+first control part has x times `LOAD` bytes. y must not be above x.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def height(x: int, y: int) -> float:
 
 
 def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router") -> Path:
-    """Write the file, and next to it the router as a module with this name."""
+    """Write the tune file, and next to it the router as a module with this name; return the file."""
     (folder / f"{module}.py").write_text(ROUTER)
     sys.modules.pop(module, None)
     path = folder / "hill.toml"
@@ -106,7 +106,7 @@ def write_problem(folder: Path, text: str = TUNING, module: str = "hill_router")
 
 
 class KeptProcesses:
-    """Processes that several searches share; a search that is stopped ends them, and the next starts others."""
+    """Processes that several searches share. A search that raises ends them, and the next search starts new ones."""
 
     def __init__(self) -> None:
         self._opened: Processes | None = None
@@ -134,7 +134,7 @@ def tuned(
     again: bool = False,
     place: OpenPlace = lambda _: processes(2),
 ) -> Tuned:
-    """Tune in processes of this machine, with the files that this leaves in its folder."""
+    """Tune in processes of this machine, and write the files of the answer into the folder `out`."""
     if isinstance(tuning, Path):
         tuning = load_tuning(tuning)
     folder = StudyFolder.open(out)

@@ -1,4 +1,4 @@
-"""Runs of a study made in this process, without Spark, with the results that a sweep would keep."""
+"""Runs of a study executed in this process, without Spark, with the results that a sweep would store."""
 
 from __future__ import annotations
 

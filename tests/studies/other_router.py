@@ -1,4 +1,4 @@
-"""A router that the array engine does not run, for studies: `router.kind = "other_router:OTHER"`."""
+"""A router without kernels, which the array engine does not run: `router.kind = "other_router:OTHER"`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def write_study(folder: Path, text: str = STUDY, name: str = "small") -> Path:
 
 
 def swept(spark, path: Path, out: Path, **options) -> Swept:
-    """A sweep in the session of this process."""
+    """Sweep a study in a Spark session of this process."""
     study = load_study(path)
     sweep = Sweep(study, points_of(study), StudyFolder.open(out), **options)
     return sweep.run(lambda _: nullcontext(SparkTasks(spark, Where(), study.cores_per_task)), lambda _: None)
@@ -64,7 +64,7 @@ def swept_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
 def hearsay(
     *arguments: object, cwd: Path | None = None, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The command, without the session of this process."""
+    """Run the command `hearsay`, without the variables of this process's Spark session."""
     return run_command(*arguments, cwd=cwd, env={**environment(), **(variables or {})})
 
 
@@ -78,7 +78,7 @@ def assert_equal_tables(folder: Path, other: Path) -> None:
 
 
 def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
-    """The study's runs, made in this process and without Spark, give the same tables to the last bit."""
+    """Assert that the study's runs, executed in this process without Spark, give the same tables to the last bit."""
     study = load_study(study_file)
     expected = tables_of(study, points_of(study), _made_here(study_file.read_text(encoding="utf-8")))
     for name in SAME_EVERYWHERE:
@@ -87,7 +87,7 @@ def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
 
 @cache
 def _made_here(text: str) -> dict[str, Row]:
-    """Run each study once, because several tests sweep it in their own ways."""
+    """Return the results of a study's runs; execute them once, because several tests compare with them."""
     with TemporaryDirectory() as folder:
         study = load_study(write_study(Path(folder), text))
     return results_of(study, points_of(study))

@@ -33,9 +33,9 @@ LOSSES = 3
 class Kill:
     victim: str
     results: int
-    """Packs that must have been kept since the start …"""
+    """Number of packs that are stored before the kill, counted from the start of the command."""
     delay_s: float
-    """… and seconds that must have passed after that."""
+    """Seconds between that and the kill."""
 
 
 def seeded_kills(seed: int, count: int) -> list[Kill]:
@@ -46,7 +46,7 @@ def seeded_kills(seed: int, count: int) -> list[Kill]:
 
 
 def study(seeds: int) -> tuple[str, int]:
-    """A study, and how many runs it has."""
+    """Return the text of a study, and the number of its runs."""
     return STUDY.format(seeds=seeds), LOSSES * seeds
 
 
@@ -60,7 +60,7 @@ def sweep(study: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 def sweep_and_kill(kill: Kill, study: Path, out: Path) -> Outcome:
-    """Run until the point, kill, and wait until everything that was started has ended."""
+    """Run a sweep to the point of the kill, kill, and wait until all its processes have ended."""
     before = _kept(out)
     with (out.parent / f"{out.name}.errors").open("w+") as errors:
         process = subprocess.Popen(
@@ -78,11 +78,11 @@ def sweep_and_kill(kill: Kill, study: Path, out: Path) -> Outcome:
 
 
 def _wait_for(process: subprocess.Popen[str], kill: Kill, out: Path, before: int) -> int | None:
-    """The victim's pid at the point of the kill; none if the sweep ends before."""
+    """Return the victim's pid at the point of the kill; None if the sweep ends before."""
     end = monotonic() + _RUN_S
     reached: float | None = None
     while process.poll() is None and monotonic() < end:
-        # Workers are there from when the slots are asked for: the driver and the JVM can be hit earlier.
+        # Workers exist from the request for the number of slots on; the driver and the JVM can be killed earlier.
         victim = find(process.pid, kill.victim)
         if reached is None and victim is not None and _kept(out) >= before + kill.results:
             reached = monotonic()

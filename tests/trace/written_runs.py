@@ -1,4 +1,4 @@
-"""Whole runs on disk for the tests, with limits so small that every path of the writer is taken."""
+"""Complete runs on disk for the tests, with limits so small that every path of the writer is executed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) 
 
 
 def story(messages: int, rows_each: int, seed: int) -> np.ndarray:
-    """Rows of class message, messages overlapping in time and in the order they are added."""
+    """Return rows of the class message; the messages overlap in time and in the order of the rows."""
     rows = many_rows(messages * rows_each, seed)
     rows[:, Column.EVENT], rows[:, Column.KIND] = TraceEvent.SEND_RPC, PartKind.PUBLISH
     rows[:, Column.MESSAGE] = np.repeat(np.arange(messages), rows_each)

@@ -1,4 +1,4 @@
-"""A watched simulation in the process of the test, whose server has a thread and a loop of its own."""
+"""A watched simulation in the process of the test; its server has its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hearsay.watch.sources.simulation import SimulatedSource
 
 
 def logged(node, event: str) -> dict[str, Any]:
-    """Return the next object of this kind that a node with --json says."""
+    """Return the next event of this kind that a node with --json prints."""
     while True:
         found = json.loads(node.stdout.readline())
         if found["event"] == event:
@@ -54,7 +54,7 @@ class Watched:
 def watched(
     scenario: Scenario, pace: float | None = None, *, paused: bool = False, **simulated: Any
 ) -> Iterator[Watched]:
-    """Simulated on a thread until the block ends, or the run."""
+    """Simulate on a thread until the context or the run ends."""
     loop = asyncio.new_event_loop()
     serving = Thread(target=loop.run_forever)
     serving.start()

@@ -1,4 +1,4 @@
-"""Just enough of Ed25519 to sign for points of any order."""
+"""The part of Ed25519 that is needed to sign with points of any order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def challenge(r: bytes, key: bytes, content: bytes) -> int:
 
 
 def sign(scalar: int, key: bytes, content: bytes, r_plus: tuple[int, int] = (0, 1)) -> bytes:
-    """As the owner of `scalar` for any encoding of the key, with a point added to R."""
+    """Sign with a secret scalar, for any encoding of the public key, and with a point added to R."""
     nonce = number_from("r", scalar, key.hex(), content.hex()) % L
     r = encode(add(times(nonce, BASE), r_plus))
     return r + ((nonce + challenge(r, key, content) * scalar) % L).to_bytes(32, "little")

@@ -1,8 +1,8 @@
 """Messages on which implementations of libp2p may differ, the same bytes each time.
 
-Each case is one protobuf Message for the topic `news`. Its data is its name, so that a peer that takes it can say
-which one it took. `interop/test_message_verdicts.py` asks the implementations and writes `message_verdicts.txt`;
-`test_message_corpus.py` holds our verdicts to theirs.
+Each case is one protobuf Message for the topic `news`. Its data is its name, so that a peer that accepts it can
+report it. `interop/test_message_verdicts.py` sends the cases to the implementations and writes
+`message_verdicts.txt`; `test_message_corpus.py` compares Hearsay's verdicts with theirs.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class Case:
     name: str
     message: bytes
     unsigned: bool = False
-    """In a network without signatures."""
+    """True for a message in a network without signatures."""
     before: bytes = b""
+    """Fields of the RPC before the message."""
     after: bytes = b""
-    """In the RPC, before or after the message."""
+    """Fields of the RPC after the message."""
 
     @property
     def rpc(self) -> bytes:
@@ -78,7 +79,7 @@ def seqno_of(name: str) -> bytes:
 
 
 def body_of(author: bytes | None, data: bytes | None, seqno: bytes | None) -> bytes:
-    """Return what is signed."""
+    """Return the fields that are signed, encoded."""
     values = (author, data, seqno, TOPIC)
     return b"".join(bytes_field(number, value) for number, value in enumerate(values, 1) if value is not None)
 
@@ -90,7 +91,7 @@ def signed(name: str, author: bytes | None, sign: Sign, key: bytes | None = None
 
 
 def usual(name: str, signer: Signer, sign: Sign | None = None) -> Case:
-    """With author and key as libp2p has them."""
+    """Return a case whose author and key are as libp2p defines them."""
     key = signer.encoded
     return signed(name, peer_of(key), sign or signer.sign, None if len(key) <= 42 else key)
 
@@ -105,7 +106,7 @@ def kinds() -> dict[str, Signer]:
 
 
 def forms(key: Signer) -> dict[str, bytes]:
-    """The protobuf of a key in forms that readers differ on."""
+    """Return encodings of a key's protobuf on which decoders differ."""
     number, data = varint_field(1, key.type), bytes_field(2, key.data)
     length = len(varint(len(key.data)))
     lengthened = varint(len(key.data))[:-1] + bytes((varint(len(key.data))[-1] | 0x80, 0))
@@ -171,7 +172,7 @@ def key_cases() -> Iterator[Case]:
 
 
 def data_cases(kind: str, key: Signer, wrong: Mapping[str, bytes], *, inlined: bool = True) -> Iterator[Case]:
-    """The key with other data, under three ids."""
+    """Yield messages with a key that has other data, each with up to three ids as author."""
     for name, data in wrong.items():
         encoded = Signer(key.type, data).encoded
         yield signed(f"{kind}: {name}, the id of the key", peer_of(key.encoded), key.sign, encoded)
@@ -228,7 +229,7 @@ def _plus(signature: bytes, more: int) -> bytes:
 
 
 def dss_forms(order: int, r: int, s: int) -> dict[str, bytes]:
-    """A right signature of ECDSA in forms that readers differ on, and wrong ones."""
+    """Return encodings of a valid ECDSA signature on which decoders differ, and of wrong signatures."""
     strict = dss(r, s)
     unsigned = [value.to_bytes(32, "big") for value in (r, s)]
     padded = item(0x30, item(2, bytes(2) + unsigned[0]), item(2, bytes(2) + unsigned[1]))
@@ -456,7 +457,7 @@ FIELD_FORMS: dict[str, Callable[[int, bytes], tuple[bytes, bytes, bytes]]] = {
     "absent": lambda number, field: (b"", b"", b""),
     "empty": lambda number, field: (b"", bytes_field(number, b""), b""),
 }
-"""Before all fields, in place of the field, and after all fields."""
+"""Functions that return bytes before all fields, in place of the field, and after all fields."""
 
 
 def field_cases() -> Iterator[Case]:
@@ -492,7 +493,7 @@ def field_cases() -> Iterator[Case]:
 
 
 def emptiness_cases() -> Iterator[Case]:
-    """Fields that are absent, or there and empty, in what is sent and in what is signed."""
+    """Yield messages with fields that are absent or empty, in the sent or in the signed bytes."""
     for what, sent, signed_as in (
         ("data is absent", None, None),
         ("data is empty", b"", b""),
@@ -541,7 +542,7 @@ def unsigned_cases() -> Iterator[Case]:
 
 
 def rpc_cases() -> Iterator[Case]:
-    """A message as usual in an RPC that has more in it."""
+    """Yield a valid message in RPCs with other fields."""
     key = Edwards.of("in an RPC")
     subscription = varint_field(1, 1) + bytes_field(2, b"other")
     control = {

@@ -1,4 +1,4 @@
-"""All checks of one message of a peer, as reception does them in two steps."""
+"""All checks of one message of a peer; when a node receives messages, it does them in two steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_
 
 
 def fault_of(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """Return what is wrong with the message under a policy, or None."""
+    """Return the fault of a message under a policy; None if it is valid."""
     fault = plain_fault(message, policy)
     return signature_fault(message) if fault is None and message.signature is not None else fault

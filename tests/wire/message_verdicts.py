@@ -12,11 +12,11 @@ from message_corpus import Case
 FILE = Path(__file__).with_name("message_verdicts.txt")
 LANGUAGES = ("go", "rust", "js")
 ACCEPTED, REFUSED, UNREADABLE = "+", "-", "x"
-"""Taken and relayed; refused, with blame; refused with the whole RPC."""
+"""Accepted and forwarded; refused, with a penalty for the sender; refused with the whole RPC."""
 _UNASKED = "?"
 
 Verdicts: TypeAlias = dict[str, dict[str, str]]
-"""By language and name of the message."""
+"""Verdicts by language, and by the name of the message."""
 
 
 def digest(case: Case) -> str:
@@ -24,7 +24,7 @@ def digest(case: Case) -> str:
 
 
 def read_lines() -> list[tuple[str, str, str]]:
-    """Digest of the message's bytes, a verdict of each language, name."""
+    """Return digest of the bytes, verdicts (a letter for each language) and name of each message."""
     lines = FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else []
     return [tuple(line.split(" ", 2)) for line in lines if not line.startswith("#")]  # pyright: ignore[reportReturnType]
 

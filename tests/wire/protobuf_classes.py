@@ -1,4 +1,4 @@
-"""Messages of protobuf's own library, from declarations in a line each."""
+"""Message classes of protobuf's own library, from declarations of one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pubsub RPC for the protobuf library, the reference that the hand-written codec is held to; and RPCs to try."""
+"""The pubsub RPC for the protobuf library, to compare with the hand-written codec, and strategies for RPCs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ SCHEMA = {
     "Rpc": "subscriptions:Subscription*=1 messages:Message*=2 control:Control=3 partial:Partial=10 "
     "test:ExtensionTest=6492434",
 }
-"""The types and numbers of the specification, with the names that the fields have in our RPC language."""
+"""The types and numbers of the specification, with the names that the fields have in `core/language/rpc.py`."""
 CLASSES = message_classes("pubsub", SCHEMA)
 ReferenceRpc = CLASSES["Rpc"]
 
 
 def to_reference(part):
-    """Return a part of our RPC language as the message with its name."""
+    """Return a part of `core/language/rpc.py` as the reference message with the same name."""
     made = CLASSES[type(part).__name__]()
     for field in made.DESCRIPTOR.fields:
         value = _value(part, field.name)
@@ -62,7 +62,7 @@ def to_reference(part):
 
 
 def _value(part, name):
-    """Return what a field has, None if it is left out."""
+    """Return the value of a field of the reference message; None if the field is left out."""
     match part, name:
         case Subscription(), "requests":
             return part.partial is PartialUse.REQUESTS or None

@@ -1,4 +1,4 @@
-"""Keys that sign the same bytes the same way each time, of every kind and size, usual or not.
+"""Keys of every kind and size, usual or not, whose signatures are deterministic.
 
 Nonces and primes come from hashes, so that a corpus made from these keys is always the same.
 """
@@ -49,7 +49,7 @@ def number_from(*seeds: object, bits: int = 512) -> int:
 
 
 def item(tag: int, *parts: bytes) -> bytes:
-    """DER."""
+    """Return a DER element with a tag and content."""
     body = b"".join(parts)
     size = len(body)
     if size < 0x80:
@@ -81,7 +81,7 @@ def digest_info(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Signer:
-    """A key in libp2p's form, `type` and `data`; one that signs comes of the classes below."""
+    """A public key in libp2p's form, `type` and `data`; the subclasses can sign."""
 
     type: int
     data: bytes
@@ -124,7 +124,7 @@ class Elliptic(Signer):
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """x, y, and how many bytes a coordinate has."""
+        """Return x, y, and the number of bytes of a coordinate."""
         public = ec.derive_private_key(self.secret, self.curve).public_key().public_numbers()
         return public.x, public.y, (self.curve.key_size + 7) // 8
 
@@ -142,7 +142,7 @@ class Elliptic(Signer):
         return self.point(6 + self.numbers[1] % 2)
 
     def rs(self, content: bytes) -> tuple[int, int]:
-        """The signature with the smaller s."""
+        """Return r and s of the signature, with the smaller s."""
         order = ORDERS[type(self.curve)]
         nonce = number_from("nonce", self.secret, content.hex()) % order
         r = ec.derive_private_key(nonce, self.curve).public_key().public_numbers().x % order
@@ -156,7 +156,7 @@ class Elliptic(Signer):
 
 @dataclass(frozen=True)
 class Rsa(Signer):
-    """A modulus of many small primes signs as well as one of two large ones."""
+    """An RSA key; its modulus may have many small primes, which are faster to find than two large ones."""
 
     modulus: int
     exponent: int
@@ -172,7 +172,7 @@ class Rsa(Signer):
             size = 256 if left >= 384 else left if left <= 256 else left - 128
             last = size == left
             candidate = number_from("prime", bits, exponent, len(primes), bits=size) | 1 | 1 << size - 1
-            if last:  # the product has the bits that are asked for
+            if last:  # choose the prime so that the product has the requested number of bits
                 candidate = -(-(1 << bits - 1) // modulus) + number_from("last", bits, bits=size // 2) | 1
             while gcd(candidate - 1, exponent) > 1 or candidate in primes or not _is_prime(candidate):
                 candidate += 2
@@ -186,7 +186,7 @@ class Rsa(Signer):
         return (self.modulus.bit_length() + 7) // 8
 
     def raw(self, padded: bytes) -> bytes:
-        """The signature for a padded digest, by the Chinese remainder theorem."""
+        """Return the signature for a padded digest, computed by the Chinese remainder theorem."""
         number = int.from_bytes(padded, "big")
         total = 0
         for prime in self.primes:
@@ -212,5 +212,5 @@ def spki(algorithm: bytes, key: bytes, unused: int = 0) -> bytes:
 
 
 def _is_prime(number: int) -> bool:
-    """Fermat's test, which is enough for numbers that come from hashes."""
+    """Return whether a number passes Fermat's primality test, which is enough for numbers that come from hashes."""
     return all(pow(base, number - 1, number) == 1 for base in (2, 3, 5, 7, 11))
