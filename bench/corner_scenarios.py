@@ -1506,6 +1506,127 @@ LATE_EXTENSIONS = EXTENSIONS.replace("[router]", '[router]\nlate_extensions = "p
 UNSENT_EXTENSIONS = EXTENSIONS.replace("bytes = 3000", "bytes = 330").replace("size_bytes = 500", "size_bytes = 120")
 """Uplinks refuse first RPCs."""
 
+JUDGED_MESHES = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 16
+degree = 6
+[links]
+min_ms = 5
+max_ms = 60
+[router]
+preset = "v1.1"
+degree = 2
+degree_low = 2
+degree_high = 3
+degree_score = 0
+degree_out = 1
+heartbeat_interval_ms = 100
+first_heartbeat_ms = 100
+first_heartbeat_spread_ms = 50
+prune_backoff_ms = 1000
+max_backoff_ms = 200
+graft_flood_ms = 500
+outbound_when_full = "quota"
+exchange_peers = 4
+accept_exchange = true
+exchange_dials = 2
+opportunistic_graft_ticks = 2
+opportunistic_graft_peers = 1
+median = "mean"
+[router.score]
+decay_interval_ms = 1000
+decay_to_zero = 0.1
+topic_cap = 3
+deficit_after_prune = true
+second_prune_counts = true
+misbehaviour_weight = -1
+misbehaviour_decay = 0.5
+thresholds = { accept_exchange = 0, gossip = -100, publish = -200, graylist = -300, opportunistic_graft = 2 }
+[[router.score.topics]]
+topic = "any"
+topic_weight = 1
+time_in_mesh_quantum_ms = 1000
+mesh_deliveries_weight = -0.5
+mesh_deliveries_decay = 0.5
+mesh_deliveries_cap = 2
+mesh_deliveries_threshold = 2
+mesh_deliveries_window_ms = 50
+mesh_deliveries_activation_ms = 1000
+mesh_failure_weight = -1
+mesh_failure_decay = 0.5
+first_deliveries_weight = 1
+first_deliveries_decay = 0.9
+first_deliveries_cap = 10
+invalid_messages_decay = 0.5
+[[population]]
+share = 0.4
+[population.router]
+preset = "v1.1"
+degree = 2
+degree_low = 2
+degree_high = 4
+degree_out = 0
+heartbeat_interval_ms = 100
+prune_backoff_ms = 200
+max_backoff_ms = 200
+[[topics]]
+count = 3
+[scores]
+every_s = 0.5
+[workload]
+messages = 40
+interval_s = 0.1
+publishers = "any"
+""" + "".join(
+    f'[[timed]]\nat_s = {4.05 + node * 0.1 + again * 0.9:.2f}\nnode = {node}\naction = "{action}"\n'
+    f'topic = "topic-{node % 3}"\n'
+    for node in range(8)
+    for again, action in enumerate(("leave", "join"))
+)
+"""Counters have low caps, median and places for dialled peers decide about meshes, and members leave that failed."""
+EARLY_GRAFTS = (
+    JUDGED_MESHES.replace("misbehaviour_weight = -1", "misbehaviour_weight = -100")
+    .replace("misbehaviour_decay = 0.5", "misbehaviour_decay = 0.1")
+    .replace("count = 3", "count = 6")
+    .replace("prune_backoff_ms = 200\nmax_backoff_ms = 200", "prune_backoff_ms = 100\nmax_backoff_ms = 100")
+)
+"""One RPC has GRAFTs of several topics, and the first of them makes the sender's score negative."""
+FAILED_MEMBERS = (
+    JUDGED_MESHES.replace('outbound_when_full = "quota"', 'full_mesh = "accept"')
+    .replace("degree_out = 1", "degree_out = 0")
+    .replace("mesh_deliveries_weight = -0.5", "mesh_deliveries_weight = -0.01")
+    .replace("mesh_failure_weight = -1", "mesh_failure_weight = -20")
+    .replace("count = 3", "count = 6")
+    .replace("prune_backoff_ms = 1000\nmax_backoff_ms = 200", "prune_backoff_ms = 100\nmax_backoff_ms = 100")
+)
+"""One RPC has PRUNEs of several topics, and the first of them makes the sender's score negative."""
+BRIEF_FANOUTS = """
+warmup_s = 1
+linger_s = 1
+[network]
+nodes = 16
+topology = "complete"
+[router]
+preset = "r1"
+degree = 3
+degree_low = 2
+degree_high = 4
+fanout_ttl_ms = 300
+fanout_top_up = "publish"
+heartbeat_interval_ms = 100
+[[topics]]
+name = "a"
+subscribers_share = 0.6
+[workload]
+messages = 12
+interval_s = 0.5
+publishers = "non_subscribers"
+publisher_count = 2
+"""
+"""Publishers outside of the topic forget their fan-outs between two messages."""
+
 _RESTLESS = (
     ("a", TREES),
     ("a", BRIEF_TREES),
@@ -1564,6 +1685,10 @@ _QUIET = (
     EXTENSIONS,
     LATE_EXTENSIONS,
     UNSENT_EXTENSIONS,
+    JUDGED_MESHES,
+    EARLY_GRAFTS,
+    FAILED_MEMBERS,
+    BRIEF_FANOUTS,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
 
