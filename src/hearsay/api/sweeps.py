@@ -87,7 +87,7 @@ class SweepResult:
         return table_of(self.folder, name, TABLES)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of `hearsay sweep --json`, without its report."""
+        """Return what `hearsay sweep --json` prints, except the path of the report."""
         return {
             "study": self.swept.study.name,
             "folder": str(self.folder),

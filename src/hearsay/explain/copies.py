@@ -61,7 +61,7 @@ class Copy:
     receiver: int
     sent_us: int | None
     arrived_us: int | None
-    """Arrival, also of a lost copy; None if it was not sent or the time is unknown."""
+    """Time of arrival; a lost copy would have arrived then. None if the copy was not sent or the time is unknown."""
     fate: Fate
     via: int
     hops: int

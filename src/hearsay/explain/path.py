@@ -84,7 +84,7 @@ class Hop:
     sender: int
     receiver: int
     held_us: int
-    """Time at which the sender had the message."""
+    """Time from which the sender had the message."""
     delivered_us: int
     copy: Copy | None
     times: tuple[StepTime, ...]

@@ -315,7 +315,9 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
 
 @compiled
 def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, int, int]:
-    """Skip the delimited messages from `at`, and write the first end of a message after each `step` bytes to `ends`.
+    """Skip the delimited messages from `at` on, and write some of their ends to `ends`.
+
+    Each end is the first that is `step` bytes or more after the previous one; the first, after `at`.
 
     Returns (status, where it stopped, number of ends).
     """

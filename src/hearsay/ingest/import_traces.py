@@ -178,7 +178,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here)
 def _assembled(
     given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
 ) -> tuple[ImportResult, WrittenTrace]:
-    """Write all files but the manifest. `ids` has the ids of messages by their names in records, if these differ."""
+    """Write all files but the manifest. `ids` has the id of each message, if the records name messages by numbers."""
     with _scratch(run.path / _SCRATCH) as scratch:
         records = read(given, scratch)
         by_name = {file.name: file for file in records.files}

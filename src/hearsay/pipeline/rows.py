@@ -111,7 +111,7 @@ class Trace:
 
 
 class Frames(Protocol):
-    """The DataFrames of a trace and of questions, by name, as questions read them."""
+    """The DataFrames that a question can read, by name: those of a trace, and the results of other questions."""
 
     @property
     def known(self) -> Known: ...

@@ -301,7 +301,7 @@ class PyLibp2pHost:
                 self._gone(peer)
 
     def _is_full(self, address: str) -> bool:
-        """Return True if an address group has its maximum of peers."""
+        """Return True if an address group, an IPv4 address or 64-bit prefix of IPv6, has its maximum of peers."""
         if len(self._connections) < self._places.per_address:
             return False
         return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address

@@ -74,7 +74,7 @@ class _Series:
     known: Any
     """Rows of the table `messages` that have a latency, in order of publication."""
     lists: dict[str, int]
-    """Numbers of the named messages, by name."""
+    """The numbers that identify the typical message and those of `_LISTS`, by name."""
     trace: RunFacts | None = None
     why_not: str = ""
     """The reason why the trace cannot be read; empty if it can."""

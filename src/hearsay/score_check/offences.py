@@ -40,11 +40,11 @@ def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
 LEVELS = ("negative", "gossip", "publish", "graylist")
 """Levels of a score: below 0, and below each threshold."""
 INVALID_MESSAGES = "invalid messages"
-"""The name of an offence: invalid messages at once."""
+"""The name of an offence: a number of invalid messages at the same time."""
 BROKEN_PROMISES = "broken promises"
 """The name of an offence: the maximum of broken promises at each heartbeat."""
 GRAFTS = "GRAFTs in a backoff"
-"""The name of an offence: GRAFTs at once."""
+"""The name of an offence: a number of GRAFTs at the same time."""
 SHARING_PEERS = "peers at one address"
 _MOST_HEARTBEATS = 3_600
 

@@ -28,7 +28,7 @@ class StudyFolderError(Failure):
 
 
 class FileTable(Section):
-    """A table of a study or budget file. Editors show the docstring below a key."""
+    """A table of a study or budget file. The docstring below a key describes it in editors."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

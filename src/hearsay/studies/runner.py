@@ -127,7 +127,7 @@ def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool
 
 
 class Runner:
-    """The execution of runs in packs, several at a time. The runs of a pack that fails are tried again one by one."""
+    """An executor of packs of runs, several packs at a time. If a pack fails, its runs are tried again one by one."""
 
     def __init__(
         self,

@@ -163,7 +163,10 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
 
 
 def holm(p_values: Sequence[float]) -> list[bool]:
-    """Return for each difference whether it is significant; with probability `LEVEL`, none of these is chance."""
+    """Return for each p-value whether its difference is significant, by Holm's method.
+
+    With a probability of at least `LEVEL`, none of the significant differences is due to chance alone.
+    """
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
         if p_values[number] > (1 - LEVEL) / (len(p_values) - place):

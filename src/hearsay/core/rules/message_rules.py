@@ -113,7 +113,7 @@ def is_answered(times: int, most: int) -> bool:
 
 
 def is_repeated_news(times: int, enough: int) -> bool:
-    """Return True if repeated new ids of one peer show that the mesh misses messages."""
+    """Return True if one peer announced new ids often enough to show that the mesh misses messages (GOSSIP-11)."""
     return times >= enough
 
 

@@ -29,12 +29,12 @@ def next_tick(now: int, tick_us: int) -> int:
 
 
 def is_requested(touches: int, attempts: int) -> bool:
-    """REPAIR-1: return True if this touch of a missing message calls for a GRAFT."""
+    """REPAIR-1: return True if a GRAFT requests a missing message, after `touches` ticks of the repair timer."""
     return 2 <= touches <= attempts + 1
 
 
 def is_given_up(touches: int, attempts: int) -> bool:
-    """REPAIR-1: return True if a missing message is given up at this touch."""
+    """REPAIR-1: return True if a missing message is given up, after `touches` ticks of the repair timer."""
     return touches > attempts + 1
 
 

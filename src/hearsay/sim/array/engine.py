@@ -194,7 +194,7 @@ class ArrayEngine:
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
-        """Double the columns; what nodes know of a message moves to its new column."""
+        """Double the number of columns, one for each message; what nodes know of a message moves to its new one."""
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])

@@ -78,7 +78,7 @@ class _Record:
     subscribed: dict[Any, set[Any]] = field(default_factory=lambda: {})
     delivered_us: dict[Any, Micros] = field(default_factory=lambda: {})
     delivered_beat: dict[Any, int] = field(default_factory=lambda: {})
-    """The value of `beat` at the delivery of each message."""
+    """The number of the router's last heartbeat (`beat`) at the delivery of each message."""
     came_from: dict[Any, Any] = field(default_factory=lambda: {})
     """The peer that sent the first copy of each message."""
     accepted_beat: dict[Any, int] = field(default_factory=lambda: {})

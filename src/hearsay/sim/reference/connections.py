@@ -48,7 +48,7 @@ class Introductions:
         self._protocols = [kind.protocols(parameters) for kind, parameters in plan.routers]
         self._addresses = AddressBook(plan.scenario.addresses)
         self._ratings: list[tuple[Container[int], Container[int], float]] = []
-        """Rated nodes, rating nodes and the rating; the last entry first."""
+        """Entries of `[[ratings]]` (P5), the last first: the rated nodes, the nodes that rate them, and the score."""
         for number, entry in enumerate(plan.scenario.ratings):
             rated = chosen(entry, plan.router_of, network.randomness, Purpose.RATED, number)
             by = range(len(self._nodes)) if entry.by is None else frozenset(entry.by)

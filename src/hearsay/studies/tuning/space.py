@@ -84,7 +84,7 @@ class Space:
         return chance.sample(sorted(found), len(found))
 
     def _study_steps(self, steps: Steps) -> Steps:
-        """Return the steps on the axes of `Tuning.study`, of which the condition is the first, if there is one."""
+        """Return the steps on the axes of `Tuning.study`: the condition's step, if there is one, then `steps`."""
         return steps if self.condition is None else (self.condition, *steps)
 
     def _any(self, chance: Random) -> Steps:

@@ -20,7 +20,10 @@ BYTES_PER_ROW = 256
 
 
 def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """Return columns of a file (None: all) as an Arrow table. Raises one of `DAMAGED` if they are damaged."""
+    """Return columns of a file (None: all) as an Arrow table, with texts in place of dictionaries.
+
+    Raises one of `hearsay.trace.folder.arrow.DAMAGED` if the columns are damaged.
+    """
     return plain(open_foreign(path, columns).read(columns, use_threads=False))
 
 

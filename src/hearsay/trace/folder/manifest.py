@@ -67,7 +67,7 @@ def marked(path: Path) -> Holds | None:
     if not isinstance(said, dict) or said.get("format") != MARKER_FORMAT:  # pyright: ignore[reportUnknownMemberType]
         return None
     if said.get("version") != MARKER_VERSION:  # pyright: ignore[reportUnknownMemberType]
-        raise RunFolderError(f"{marker}: its version is not {VERSION}, the only one that this program reads")
+        raise RunFolderError(f"{marker}: its version is not {MARKER_VERSION}, the only one that this program reads")
     holds: Any = said.get("holds")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return Holds(holds) if holds in list(Holds) else None
 

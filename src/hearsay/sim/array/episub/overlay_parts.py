@@ -120,7 +120,7 @@ def peer_at(w: World, at: int, kind: int, place: int) -> int:
 
 @with_overlay
 def sketch_at(w: World, at: int, kind: int) -> int:
-    """Return the index in the arena of a part's sketch, which ends with the content."""
+    """Return the index in the arena of a part's sketch, which is the last piece of its content."""
     return at + _HEAD + numbers_in(kind) + number_of_peers(w, at)
 
 

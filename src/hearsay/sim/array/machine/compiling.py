@@ -89,7 +89,7 @@ def inlined(function: Function) -> Function:
 
 
 def in_python(function: Function) -> Function:
-    """Return the Python function from which a kernel is compiled. If Python calls the kernel, that returns None."""
+    """Return the Python function from which a kernel is compiled; the kernel, called from Python, returns None."""
     dispatcher: Any = function
     return dispatcher.py_func
 
@@ -198,7 +198,7 @@ def _leave_in_pieces(library: Any) -> None:
 
 @contextmanager
 def _with_all_that_it_calls() -> Generator[None]:
-    """Link an entry with all kernels that it calls, directly or through other kernels."""
+    """Link the entry that is compiled in this context with all kernels that it calls, directly or through others."""
     before = _library.finalize
 
     def finalize(library: Any) -> None:

@@ -140,7 +140,7 @@ from hearsay.trace.language.event_rows import node_up_row
 
 @inlined
 def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
-    """Count a call that handles no RPC, and note it if the node is a witness."""
+    """Count a call that handles no RPC; note it if the node is a witness, whose calls real routers repeat."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_call(w, th, now, node, kind, remote, topic, message)

@@ -161,7 +161,7 @@ def check_new_member(w: World, th: int, now: int, node: int, slot: int, topic: i
 
 @with_checks
 def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int, what: int) -> None:
-    """Store finding `what` if a backoff of the peer is not over, unless the router had to forget backoffs."""
+    """Store a finding of the kind `what` if a backoff of the peer is not over and the router had to forget none."""
     left = apart(w)[slot, topic] - now - parameter(w, node, EARLY_GRAFT)
     if left > 0 and not witnesses(w)[node] & FORGETS:
         found(w, th, now, what, node, peers(w)[slot], topic, left)

@@ -95,9 +95,9 @@ def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> boo
 def dial_named(
     w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
 ) -> None:
-    """Dial the first peers that a PRUNE names, or with 1.1 a random sample (MESH-6).
+    """Dial the first peers that a PRUNE names, or with 1.1, if its sender is trusted, a random sample (MESH-6).
 
-    They are the `named` peers from `place` on in the arena.
+    The PRUNE names the `named` peers from `place` on in the arena.
     """
     has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)

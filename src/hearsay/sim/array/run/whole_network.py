@@ -174,7 +174,7 @@ TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, SAMPLE_SCORES, INJECT = range(8)
 _DIALS_AHEAD = 16
-"""For a dial, the memory of the dial this many further on is prefetched."""
+"""While a dial is handled, the memory of the dial that is this many places later is prefetched."""
 _NEVER = 1 << 62
 
 
