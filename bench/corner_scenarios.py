@@ -1596,12 +1596,17 @@ EARLY_GRAFTS = (
 FAILED_MEMBERS = (
     JUDGED_MESHES.replace('outbound_when_full = "quota"', 'full_mesh = "accept"')
     .replace("degree_out = 1", "degree_out = 0")
+    .replace("nodes = 16\ndegree = 6", "nodes = 24\ndegree = 2")
     .replace("mesh_deliveries_weight = -0.5", "mesh_deliveries_weight = -0.01")
     .replace("mesh_failure_weight = -1", "mesh_failure_weight = -20")
+    .replace("first_deliveries_weight = 1", "first_deliveries_weight = 0.1")
+    .replace("exchange_dials = 2", "exchange_dials = 1")
+    .replace("share = 0.4", "share = 0.3")
     .replace("count = 3", "count = 6")
+    .replace("messages = 40\ninterval_s = 0.1", "messages = 15\ninterval_s = 0.2")
     .replace("prune_backoff_ms = 1000\nmax_backoff_ms = 200", "prune_backoff_ms = 100\nmax_backoff_ms = 100")
 )
-"""One RPC has PRUNEs of several topics, and the first of them makes the sender's score negative."""
+"""One RPC has PRUNEs of several topics with names, and the first of them makes the sender's score negative."""
 BRIEF_FANOUTS = """
 warmup_s = 1
 linger_s = 1
