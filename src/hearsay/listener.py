@@ -16,7 +16,7 @@ AT_ONCE = 16
 """Maximum connections that are accepted in one iteration of the event loop."""
 PAUSE_SECONDS = 1.0
 """Pause after file descriptors ran out. New connections wait in the backlog of the socket."""
-COMPLAINT_SECONDS = 10.0
+WARNING_INTERVAL_SECONDS = 10.0
 """Minimum time between two warnings about such a pause."""
 _BACKLOG = 128
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -31,7 +31,7 @@ class Listener:
         self._accepted = accepted
         self._loop = asyncio.get_running_loop()
         self._resuming: asyncio.TimerHandle | None = None
-        self._complained_s = -COMPLAINT_SECONDS
+        self._warned_s = -WARNING_INTERVAL_SECONDS
         self.name: tuple[str, int] = listening.getsockname()[:2]
         self._resume()
 
@@ -78,8 +78,8 @@ class Listener:
         self._loop.remove_reader(self._socket.fileno())
         self._resuming = self._loop.call_later(PAUSE_SECONDS, self._resume)
         now_s = self._loop.time()
-        if now_s - self._complained_s >= COMPLAINT_SECONDS:
-            self._complained_s = now_s
+        if now_s - self._warned_s >= WARNING_INTERVAL_SECONDS:
+            self._warned_s = now_s
             _log.warning("new connections wait at %s:%d: %s", *self.name, error.strerror)
 
 

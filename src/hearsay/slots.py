@@ -76,7 +76,7 @@ class Slots(Generic[T]):
         groups = groups_of(address)
         over = next((group for group in groups if self._sizes[group] >= self._per_group), None)
         if over is not None or len(self) >= self.limit:
-            loser = self._first_to_go(groups, over, now_s)
+            loser = self._holder_to_evict(groups, over, now_s)
             if loser is None:
                 return holder
             self.leave(loser)
@@ -93,12 +93,12 @@ class Slots(Generic[T]):
             if not self._sizes[group]:
                 del self._sizes[group]
 
-    def _first_to_go(self, groups: tuple[str, ...], over: str | None, now_s: float) -> T | None:
+    def _holder_to_evict(self, groups: tuple[str, ...], over: str | None, now_s: float) -> T | None:
         worth = self._worth()
         pool = [holder for holder, (_, own) in self._holders.items() if over is None or over in own]
         idle = [holder for holder in pool if not worth.get(holder)]
         if over is None and len(idle) < self.limit // self._idle_part:
-            least = self._least(pool, worth)
+            least = self._least_useful(pool, worth)
             if least is not None and worth.get(least):
                 return least
         sizes = Counter(group for holder in idle for group in self._holders[holder][1])
@@ -108,7 +108,7 @@ class Slots(Generic[T]):
         oldest = next(iter(idle), None)
         return oldest if oldest is not None and now_s - self._holders[oldest][0] >= self._patience_s else None
 
-    def _least(self, pool: Iterable[T], worth: Mapping[T, float]) -> T | None:
+    def _least_useful(self, pool: Iterable[T], worth: Mapping[T, float]) -> T | None:
         """Return the useful holder of the lowest worth that may be evicted; None if there is none.
 
         Among holders of equal worth, it is the oldest of the largest group.

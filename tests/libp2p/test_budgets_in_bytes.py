@@ -197,7 +197,7 @@ async def test_a_peer_whose_turn_does_not_come_is_not_read_on(host, held, over):
     while not host.connections:
         await asyncio.sleep(0)
     (connection,) = host.connections.values()
-    host.turns.arrived(AlwaysFirst())
+    host.turns.schedule(AlwaysFirst())
     attacker.send(bytes(8 * READ_BYTES))
     for _ in range(10_000):
         if not connection._transport.is_reading():

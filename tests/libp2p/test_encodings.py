@@ -95,13 +95,13 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(payloads, data):
     for piece in pieces(b"".join(map(frame, payloads)), data.draw):
         found += reader.receive(piece)
     assert found == payloads
-    assert (reader._buffer, reader.has_uncut) == (b"", False)
+    assert (reader._buffer, reader.may_have_frame) == (b"", False)
 
 
 def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     reader = FrameReader(1 << 20)
     assert reader.receive(protobuf.encode(1 << 20)) == []
-    assert (len(reader._buffer), reader.has_uncut) == (3, False)
+    assert (len(reader._buffer), reader.may_have_frame) == (3, False)
 
 
 def test_frames_beyond_the_limit_are_refused_before_their_bytes_come():

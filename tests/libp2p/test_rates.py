@@ -18,12 +18,12 @@ class Clock:
 def test_so_many_at_once_and_then_one_by_one():
     clock = Clock()
     rates = Rates(clock, Rate(3, 2.0))
-    assert [rates.wait_s("a") for _ in range(5)] == [0, 0, 0, 0.5, 0.5]
-    assert rates.wait_s("b") == 0
+    assert [rates.use_or_wait_s("a") for _ in range(5)] == [0, 0, 0, 0.5, 0.5]
+    assert rates.use_or_wait_s("b") == 0
     clock.now += 0.5
-    assert [rates.wait_s("a") for _ in range(2)] == [0, 0.5]
+    assert [rates.use_or_wait_s("a") for _ in range(2)] == [0, 0.5]
     clock.now += 1000
-    assert [rates.wait_s("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert [rates.use_or_wait_s("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
 @given(st.lists(st.floats(0, 2), max_size=200))
@@ -33,7 +33,7 @@ def test_no_second_has_more_than_its_rate(pauses):
     allowed = []
     for pause in pauses:
         clock.now += pause
-        if not rates.wait_s("a"):
+        if not rates.use_or_wait_s("a"):
             allowed.append(clock.now)
     for start in allowed:
         assert sum(1 for at in allowed if start <= at <= start + 1) <= 5 + 4
@@ -43,10 +43,10 @@ def test_only_those_are_remembered_who_have_used_something_up():
     clock = Clock()
     rates = Rates(clock, Rate(2, 1.0), remembered=10)
     for key in range(10):
-        rates.wait_s(key)
+        rates.use_or_wait_s(key)
     clock.now += 5
-    rates.wait_s("new")
+    rates.use_or_wait_s("new")
     assert len(rates) == 1
     for key in range(1000):
-        rates.wait_s(key)
+        rates.use_or_wait_s(key)
     assert len(rates) == 10

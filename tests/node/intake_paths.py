@@ -90,7 +90,7 @@ async def recording_node(path):
     limits = NodeLimits(**path.limits)
     config = NodeConfig(signatures=policy, message_id=by_content, limits=limits, parameters={"test_extension": True})
     async with Node(config) as node:
-        node._held_peers.offended = lambda *offence: None
+        node._enforcer.add_offences = lambda *offence: None
         node._running.router.__class__ = RecordingRouter
         await node.join("news")
         if path.validator is not None:

@@ -110,7 +110,7 @@ def test_naming_a_peer_again_does_not_take_it_from_its_first_source():
 def test_a_peer_that_speaks_of_itself_answers_for_its_place():
     known = book(source_peers=3)
     known.learn(RECORDS[0], "flood")
-    known.learn(sealed(0, 2), "its own", teller=PEERS[0])
+    known.learn(sealed(0, 2), "its own", sender=PEERS[0])
     for who in range(10, 20):
         known.learn(RECORDS[who], "flood")
     assert known.source(PEERS[0]) == "its own"
@@ -122,7 +122,7 @@ def test_places_are_bounded_and_each_belongs_to_one_source(claims):
     known = book(peers=12, source_peers=5)
     for who, source, signed, by_itself in claims:
         if signed:
-            known.learn(RECORDS[who], source, teller=PEERS[who] if by_itself else None)
+            known.learn(RECORDS[who], source, sender=PEERS[who] if by_itself else None)
         else:
             known.claim(PEERS[who], (address(who),), source)
     assert len(known.peers) <= 12

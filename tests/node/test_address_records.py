@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hearsay.core.language.rpc import Control, Extension, Graft, Rpc
-from hearsay.node.meeting.address_book import MAX_RECORDS, RECORD_FIELD, take_records
+from hearsay.node.meeting.address_book import MAX_RECORDS, RECORD_FIELD, split_records
 
 
 def test_so_many_records_of_an_rpc_are_read_and_none_stays():
     records = tuple(Extension(RECORD_FIELD, b"%d" % number) for number in range(3 * MAX_RECORDS))
     other = Extension(RECORD_FIELD + 1, b"not ours")
-    rpc, taken = take_records(Rpc(control=Control(graft=(Graft("news"),), extensions=(*records, other))))
+    rpc, taken = split_records(Rpc(control=Control(graft=(Graft("news"),), extensions=(*records, other))))
     assert taken == [record.payload for record in records[:MAX_RECORDS]]
     assert rpc == Rpc(control=Control(graft=(Graft("news"),), extensions=(other,)))

@@ -80,11 +80,11 @@ def test_who_was_put_out_stays_out_for_ten_minutes_and_then_starts_again(offence
     court.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
     put_out = court.clock.now_s
     court.clock.now_s += waited_s
-    assert court.conduct.kept_out(PEERS[0], "192.0.2.9").for_s > 0, "whatever address it comes from"
+    assert court.conduct.ban_of(PEERS[0], "192.0.2.9").for_s > 0, "whatever address it comes from"
     court.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
     assert len(court.news) == 1, "what is still on its way is not held against it"
     court.clock.now_s = put_out + 600.1
-    assert court.conduct.kept_out(PEERS[0], "192.0.2.1") is None
+    assert court.conduct.ban_of(PEERS[0], "192.0.2.1") is None
     court.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
     assert not court.conduct.slowed(PEERS[0], "192.0.2.1")
 
@@ -93,7 +93,7 @@ def test_one_peer_does_not_put_out_its_address_however_much_it_does_at_once():
     court = Court()
     court.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 1_000_000)
     assert court.out == [PEERS[0]]
-    assert court.conduct.kept_out(PEERS[1], "192.0.2.1") is None
+    assert court.conduct.ban_of(PEERS[1], "192.0.2.1") is None
     assert not court.conduct.slowed(PEERS[1], "192.0.2.1")
 
 
@@ -102,8 +102,8 @@ def test_an_address_whose_peers_are_put_out_one_after_the_other_is_kept_out():
     for peer in PEERS[:8]:
         court.conduct.note(peer, "192.0.2.1", Offence.FORGED, 100)
     assert court.out == [*PEERS[:8], "192.0.2.1"]
-    assert court.conduct.kept_out(None, "192.0.2.1").peer is None
-    assert court.conduct.kept_out(PEERS[20], "192.0.2.1") is not None, "any peer of this address"
+    assert court.conduct.ban_of(None, "192.0.2.1").peer is None
+    assert court.conduct.ban_of(PEERS[20], "192.0.2.1") is not None, "any peer of this address"
 
 
 def test_an_address_of_many_offenders_is_slowed():
@@ -122,9 +122,9 @@ def test_what_happens_at_an_address_does_not_touch_another(done):
     for peer, offence, count in done:
         court.conduct.note(peer, "192.0.2.1", offence, count)
         for other in PEERS[20:]:
-            assert court.conduct.kept_out(other, "192.0.2.2") is None
+            assert court.conduct.ban_of(other, "192.0.2.2") is None
             assert not court.conduct.slowed(other, "192.0.2.2")
-    assert court.conduct.kept_out(None, "192.0.2.2") is None
+    assert court.conduct.ban_of(None, "192.0.2.2") is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(PEERS), OFFENCES), max_size=200))
@@ -132,7 +132,7 @@ def test_an_address_that_is_not_known_answers_for_no_peer(done):
     court = Court()
     for peer, offence in done:
         court.conduct.note(peer, "", offence, 100)
-    assert court.conduct.kept_out(None, "") is None
+    assert court.conduct.ban_of(None, "") is None
     assert "" not in court.out
 
 
@@ -143,7 +143,7 @@ def test_the_news_says_who_for_how_long_and_why():
     (news,) = court.news
     assert str(news).endswith(" is banned for 10 min: 12 forged messages, 1 RPC over a limit")
     court.clock.now_s += 550
-    assert court.conduct.kept_out(PEERS[0], "").how_long == "50 s"
+    assert court.conduct.ban_of(PEERS[0], "").how_long == "50 s"
 
 
 class BoundedAccounts(RuleBasedStateMachine):
@@ -172,7 +172,7 @@ class BoundedAccounts(RuleBasedStateMachine):
     def who_is_out_is_not_forgotten_for_those_who_are_not(self):
         out = [name for name, until_s in self.out.items() if until_s > self.now_s]
         if len(out) <= 6:
-            assert all(self.demerits.out_s(name, self.now_s) > 0 for name in out)
+            assert all(self.demerits.ban_left_s(name, self.now_s) > 0 for name in out)
 
 
 TestBoundedAccounts = BoundedAccounts.TestCase
@@ -194,7 +194,7 @@ def test_a_peer_that_was_started_again_cannot_know_of_backoffs():
     early = EarlyGrafts(clock, 10.0)
     early.forgives(PEERS[0], "news")
     clock.now_s += 60
-    early.gone(PEERS[0])
+    early.forget(PEERS[0])
     assert early.forgives(PEERS[0], "news")
 
 

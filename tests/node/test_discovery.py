@@ -145,8 +145,8 @@ async def test_who_is_asked_for_while_all_places_are_taken_is_reached_when_one_i
     honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
     discovery = await stack.enter_async_context(discovering(host, at_once=1, first_try_s=0.3))
     peer, record = sybil(tarpit.addresses)
-    for settings, teller in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
-        discovery.learn(settings, teller)
+    for settings, sender in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
+        discovery.learn(settings, sender)
     waiting = [asyncio.ensure_future(discovery.reach(who)) for who in (peer, honest.peer, honest.peer)]
     assert await asyncio.gather(*waiting) == [False, True, True]
     assert not await discovery.reach(peer), "it rests"
@@ -177,7 +177,7 @@ async def test_a_wrong_address_does_not_keep_a_bootstrap_peer_away(stack):
     discovery = await stack.enter_async_context(discovering(host, first_try_s=0.5))
     discovery.found(honest.peer, tuple(tarpit.addresses), "test")
     await until(lambda: tarpit.visitors)
-    discovery.keep(honest.addresses[0])
+    discovery.keep_connected(honest.addresses[0])
     await until(lambda: honest.peer in host.connections)
 
 
@@ -198,7 +198,7 @@ async def test_a_search_learns_of_everybody_in_parts_and_again_after_some_rounds
         topics=lambda: ["news"],
         record=lambda: seal_record(asking.identity, record_of(asking)),
         found=lambda record, source: found.append(record),
-        tell=news.append,
+        report=news.append,
         interval_s=0.01,
     )
     try:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hearsay.node.freed_memory import heap
+from hearsay.node.freed_memory import glibc
 
 CHILD = """
 import asyncio
@@ -18,7 +18,7 @@ import weakref
 from hearsay.libp2p.names import keys
 from hearsay.node import freed_memory
 
-freed_memory.LOOK_S = 0.01
+freed_memory.CHECK_INTERVAL_S = 0.01
 MIB = 1 << 20
 
 class Cycle:
@@ -29,7 +29,7 @@ def resident_bytes():
         return int(status.read().split()[1]) * resource.getpagesize()
 
 async def main():
-    watching = asyncio.create_task(freed_memory.watch())
+    watching = asyncio.create_task(freed_memory.return_freed_memory())
     await asyncio.sleep(0)
     idle = resident_bytes()
     kept, freed = [], []
@@ -63,7 +63,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(heap() is None, reason="only glibc keeps what was freed, and can give it back")
+@pytest.mark.skipif(glibc() is None, reason="only glibc keeps what was freed, and can give it back")
 def test_freed_memory_goes_back():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ def is_in_the_heap(block):
     return begin <= id(block) < end
 
 async def main():
-    watching = asyncio.create_task(freed_memory.watch())
+    watching = asyncio.create_task(freed_memory.return_freed_memory())
     await asyncio.sleep(0)
     bytes(8 * MIB)
     idle = resident_bytes()
@@ -108,7 +108,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(heap() is None, reason="only glibc has these settings")
+@pytest.mark.skipif(glibc() is None, reason="only glibc has these settings")
 def test_large_blocks_go_back_at_once_and_threads_share_the_heap():
     done = subprocess.run([sys.executable, "-c", SETTINGS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -166,7 +166,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(heap() is None, reason="elsewhere mimalloc may not be Arrow's pool")
+@pytest.mark.skipif(glibc() is None, reason="elsewhere mimalloc may not be Arrow's pool")
 @pytest.mark.parametrize("return_memory", [True, False])
 def test_nothing_of_a_trace_is_in_a_pool_of_arrows_own(tmp_path, return_memory):
     asked = "yes" if return_memory else "no"

@@ -24,7 +24,7 @@ from hearsay.node.incoming.verification import BATCH_US
 from hearsay.node.node import Node
 from hearsay.node.receive import MESSAGES_AT_ONCE
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, check_us
+from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, signature_check_us
 
 MESHSUB = "/meshsub/1.1.0"
 TINY = frame(b"\x1a\x00")
@@ -51,7 +51,7 @@ async def node_and_bare_hosts(count, offences=None, **limits):
     """A node in the topic `news` that puts no peer out, and bare hosts connected to it."""
     async with Node(NodeConfig(limits=NodeLimits(topic_queue=100_000, **limits))) as node:
         noted = [] if offences is None else offences
-        node._held_peers.offended = lambda *offence: noted.append(offence)
+        node._enforcer.add_offences = lambda *offence: noted.append(offence)
         topic = await node.join("news")
         hosts = [Host() for _ in range(count)]
         bare = []
@@ -207,7 +207,7 @@ async def test_of_a_peer_that_left_nothing_is_handled_after_its_first_offence():
 @run
 async def test_a_peer_that_comes_back_is_not_held_up_by_what_it_sent_before():
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        node._running.links.of[sender.host.peer].intake.rest(60)
+        node._running.links.of[sender.host.peer].intake.pause_for(60)
         sender.send(sender.write(b"lost"))
         await until(lambda: node._running.links.of[sender.host.peer].intake.stream._unread)
         sender.host.disconnect(node.peer)
@@ -281,13 +281,13 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     async with node_and_bare_hosts(1) as (node, topic, sender):
         verification = node._running.links.verification
         ask = verification.ask
-        verification.ask = lambda batch: (batches.append(sum(map(check_us, batch.messages))), ask(batch))
+        verification.ask = lambda batch: (batches.append(sum(map(signature_check_us, batch.messages))), ask(batch))
         expensive = DearAuthor()
         sender.send(*(expensive.write(b"%d" % number) for number in range(100)))
         for _ in range(100):
             await topic.next()
     assert len(batches) >= 10
-    assert max(batches) <= max(BATCH_US, MESSAGES_AT_ONCE * check_us(expensive.write(b"99")))
+    assert max(batches) <= max(BATCH_US, MESSAGES_AT_ONCE * signature_check_us(expensive.write(b"99")))
 
 
 async def most_that_waited_of_one(**limits):
@@ -341,8 +341,12 @@ async def test_a_peer_without_room_waits_and_no_other_peer_does():
         budget.reserve(budget.limit)
         expensive_one.send(DearAuthor().write(b"later"))
         intake = node._running.links.of[expensive_one.host.peer].intake
-        await until(lambda: intake.input._kept is not None or intake._batch is not None or node.statistics.delivered)
-        assert intake.input._kept is not None, "it waits before its signature is checked"
+        await until(
+            lambda: (
+                intake.input._postponed_frame is not None or intake._batch is not None or node.statistics.delivered
+            )
+        )
+        assert intake.input._postponed_frame is not None, "it waits before its signature is checked"
         honest.send(honest.write(b"now"))
         assert (await topic.next()).data == b"now"
         budget.release(budget.used)

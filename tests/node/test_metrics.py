@@ -221,9 +221,11 @@ def test_what_was_asked_for_is_remembered_within_bounds():
     durations = Durations()
     for number in range(10):
         durations.asked_for([IWant(tuple(b"%d %d" % (number, each) for each in range(1000)))])
-    durations.came(Message(b"%d %d" % (number, each), "news", b"") for number in range(10) for each in range(1000))
+    durations.copies_received(
+        Message(b"%d %d" % (number, each), "news", b"") for number in range(10) for each in range(1000)
+    )
     assert sum(durations.asking.counts) == MOST_ASKED
-    durations.came([Message(b"9 999", "news", b"")])
+    durations.copies_received([Message(b"9 999", "news", b"")])
     assert sum(durations.asking.counts) == MOST_ASKED
 
 

@@ -134,14 +134,14 @@ async def hung_up(node, peer, *rpcs):
     await peer.meet(node)
     link = node._running.links.of[peer.host.peer]
     link.intake.input.paused = True
-    link.intake.look_again()
+    link.intake.schedule()
     peer.say(*rpcs)
     await until(lambda: link.intake.stream is not None and link.intake.stream._unread)
     peer.host.disconnect(node.peer)
     await until(lambda: not peer.known_to(node))
     yield
     link.intake.input.paused = False
-    link.intake.look_again()
+    link.intake.schedule()
     await until(lambda: peer.host.peer not in node._running.links.leaving)
 
 

@@ -359,7 +359,7 @@ async def test_a_slow_peer_loses_messages_and_stalls_no_peer():
         await until(lambda: one.topic_peers("news") == 2)
         await until(lambda: slow.peers)
         slow._driver.links.of[one.peer].intake.input.paused = True
-        slow._driver.links.of[one.peer].intake.look_again()
+        slow._driver.links.of[one.peer].intake.schedule()
         dropped = 0
         for number in range(60):
             dropped += (await here.publish(bytes([number]) * 100_000)).dropped

@@ -21,7 +21,7 @@ from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.receive import PeerInput, Receiver
-from hearsay.node.receive_events import CheckNeeded, FrameRefused, Misconduct, RestNeeded, RpcAdmitted, RpcDecoded
+from hearsay.node.receive_events import CheckNeeded, FrameRefused, Misconduct, PauseNeeded, RpcAdmitted, RpcDecoded
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy, signature_fault
 
@@ -67,7 +67,7 @@ class Machine:
                 if isinstance(event, RpcAdmitted):
                     self.router.handle(RpcReceived(event.peer, event.rpc, True, event.portion), event.now_us)
             found += events
-            if any(isinstance(event, RestNeeded) for event in events):
+            if any(isinstance(event, PauseNeeded) for event in events):
                 break
         return found
 
@@ -161,11 +161,11 @@ def test_without_room_at_the_validators_an_rpc_waits_for_a_verdict():
     machine.feed(Rpc(messages=(news(b"two"),)))
     assert machine.admitted() == []
     assert machine.input.paused
-    assert list(machine.receiver.resumed([OTHER])) == [OTHER]
+    assert list(machine.receiver.peers_to_resume([OTHER])) == [OTHER]
     assert machine.admitted() == []
     assert machine.input.paused, "there is no room yet"
     machine.validation.remove("news", never)
-    assert list(machine.receiver.resumed([OTHER])) == [OTHER]
+    assert list(machine.receiver.peers_to_resume([OTHER])) == [OTHER]
     assert data_of(machine.admitted()) == [[b"two"]]
     asyncio.run(machine.validation.close())
 
@@ -174,7 +174,7 @@ def test_without_room_to_wait_a_frame_is_kept_and_tried_again():
     machine = Machine()
     machine.receiver.waiting_bytes.reserve(machine.receiver.waiting_bytes.limit)
     machine.feed(Rpc(messages=tuple(news(b"%d" % number) for number in range(5))))
-    assert kinds(machine.events()) == [RestNeeded]
+    assert kinds(machine.events()) == [PauseNeeded]
     assert machine.statistics.rpcs_received == 0
     machine.receiver.waiting_bytes.release(machine.receiver.waiting_bytes.limit)
     assert list(map(len, machine.admitted())) == [4, 1]
@@ -196,7 +196,7 @@ def test_an_allowance_that_is_used_up_refills_with_time():
     machine.events()
     machine.now_us = 2_000_000
     rest, misconduct = machine.input.over_allowance()
-    assert rest == RestNeeded(pytest.approx(8.0), True)
+    assert rest == PauseNeeded(pytest.approx(8.0), True)
     assert misconduct == Misconduct(OTHER, Offence.OVER_LIMIT, 1)
     assert len(machine.input.over_allowance()) == 1, "not reported again so soon"
     machine.now_us = 10_000_000

@@ -136,13 +136,13 @@ async def test_what_an_older_stream_brought_is_handled_before_a_newer_one():
         await until(lambda: node.peers)
         intake = node._running.links.of[peer.host.peer].intake
         intake.input.paused = True
-        intake.look_again()
+        intake.schedule()
         await peer.open(HELLO, *(Rpc(messages=(Message(b"", "news", b"%d" % number),)) for number in range(20)))
         await until(lambda: intake.stream is not None and intake.stream._unread)
         await peer.open(HELLO)
         await until(lambda: intake._following is not None)
         intake.input.paused = False
-        intake.look_again()
+        intake.schedule()
         await until(lambda: node.statistics.rpcs_received == 22)
         assert node.statistics.delivered == 20
         assert late(node) == 0

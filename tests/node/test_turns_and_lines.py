@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Message
 from hearsay.libp2p.limits.rates import SLICE_S, TURN_S, Allowance, Turns
-from hearsay.node.incoming.verification import Batch, Line
+from hearsay.node.incoming.verification import Batch, BatchQueue
 
 
 class World:
@@ -49,7 +49,7 @@ class Digger:
 def test_who_comes_while_no_peer_waits_begins_at_once():
     world = World()
     for name in "abc":
-        world.turns.arrived(Digger(world, name, [SLICE_S / 2]))
+        world.turns.schedule(Digger(world, name, [SLICE_S / 2]))
     assert world.log == ["a", "b", "c"]
     assert not world.called
 
@@ -57,7 +57,7 @@ def test_who_comes_while_no_peer_waits_begins_at_once():
 def test_many_small_arrivals_give_the_loop_its_turn_too():
     world = World()
     for _ in range(100):
-        world.turns.arrived(Digger(world, "a", [TURN_S / 10]))
+        world.turns.schedule(Digger(world, "a", [TURN_S / 10]))
     assert world.log.count("a") <= 12
     world.run()
     assert world.log.count("a") == 100
@@ -66,8 +66,8 @@ def test_many_small_arrivals_give_the_loop_its_turn_too():
 
 def test_a_long_worker_lets_others_in_between():
     world = World()
-    world.turns.arrived(Digger(world, "long", [SLICE_S / 4] * 400))
-    world.turns.arrived(Digger(world, "short", [SLICE_S / 4] * 2))
+    world.turns.schedule(Digger(world, "long", [SLICE_S / 4] * 400))
+    world.turns.schedule(Digger(world, "short", [SLICE_S / 4] * 2))
     world.run()
     place = world.log.index("short")
     assert world.log[:place].count("long") <= 12
@@ -79,7 +79,7 @@ def test_all_work_is_done_in_fair_turns(jobs):
     world = World()
     longest_s = max(map(max, jobs))
     for number, pieces in enumerate(jobs):
-        world.turns.arrived(Digger(world, number, pieces))
+        world.turns.schedule(Digger(world, number, pieces))
     world.run()
     assert [world.log.count(number) for number in range(len(jobs))] == list(map(len, jobs))
     # While two workers wait, one has used at most a slice and what it had begun more than the other.
@@ -96,11 +96,11 @@ def test_many_floods_do_not_hold_up_who_sends_little():
     """Each flood has waited longer."""
     world = World()
     for number in range(100):
-        world.turns.arrived(Digger(world, f"flood {number}", [SLICE_S / 4] * 400))
+        world.turns.schedule(Digger(world, f"flood {number}", [SLICE_S / 4] * 400))
     for _ in range(100):
         world.run_once()
     before = len(world.log)
-    world.turns.arrived(Digger(world, "honest", [SLICE_S / 4]))
+    world.turns.schedule(Digger(world, "honest", [SLICE_S / 4]))
     world.run_once()
     assert world.log[before:].index("honest") <= 8
 
@@ -109,13 +109,13 @@ def test_idle_time_earns_nothing():
     """Or a worker could save it up and then hold up all others."""
     world = World()
     idle = Digger(world, "idle", [SLICE_S / 4])
-    world.turns.arrived(idle)
-    world.turns.arrived(Digger(world, "other", [SLICE_S / 4] * 4000))
+    world.turns.schedule(idle)
+    world.turns.schedule(Digger(world, "other", [SLICE_S / 4] * 4000))
     for _ in range(50):
         world.run_once()
     before = len(world.log)
     idle.pieces.extend([SLICE_S / 4] * 40)
-    world.turns.arrived(idle)
+    world.turns.schedule(idle)
     world.run_once()
     world.run_once()
     assert "other" in world.log[before:]
@@ -141,7 +141,7 @@ def message(number, data=b""):
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), max_size=12), st.randoms(use_true_random=False))
 def test_every_batch_is_checked_and_nothing_at_two_places_at_once(batches, chance):
-    line = Line(2, lambda _: True)
+    line = BatchQueue(2, lambda _: True)
     waiting = [Batch([message(number) for number in numbers], print) for numbers in batches]
     for batch in waiting:
         line.waiting.append(batch)
@@ -154,39 +154,39 @@ def test_every_batch_is_checked_and_nothing_at_two_places_at_once(batches, chanc
             one, two = ({each.encoded for each in batch.messages} for batch in running)
             assert not one & two
         ended = running.pop(chance.randrange(len(running)))
-        line.end(ended)
+        line.finish(ended)
         done.append(ended)
     assert set(map(id, done)) == set(map(id, waiting))
 
 
 def test_the_line_serves_who_waits_longest():
-    line = Line(1, lambda _: True)
+    line = BatchQueue(1, lambda _: True)
     batches = [Batch([message(number)], print) for number in range(3)]
     for batch in batches:
         line.waiting.append(batch)
     first = line.next()
     assert first is batches[0]
     assert line.next() is None
-    line.end(first)
+    line.finish(first)
     assert line.next() is batches[1]
 
 
 def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_no_peer():
-    line = Line(2, lambda _: True)
+    line = BatchQueue(2, lambda _: True)
     true, copy, forged = (Batch([message(1, data)], print) for data in (b"true", b"true", b"forged"))
     for batch in (true, copy, forged):
         line.waiting.append(batch)
     assert line.next() is true
     assert line.next() is forged
-    line.end(forged)
+    line.finish(forged)
     assert line.next() is None
-    line.end(true)
+    line.finish(true)
     assert line.next() is copy
 
 
 def test_what_another_copy_has_brought_meanwhile_is_not_checked():
     seen = set()
-    line = Line(1, lambda each: each.id not in seen)
+    line = BatchQueue(1, lambda each: each.id not in seen)
     line.waiting.append(Batch([message(1), message(2)], print))
     seen.add(message(1).id)
     batch = line.next()
@@ -194,8 +194,8 @@ def test_what_another_copy_has_brought_meanwhile_is_not_checked():
 
 
 def test_a_batch_of_a_peer_that_is_gone_is_not_checked():
-    line = Line(1, lambda _: True)
+    line = BatchQueue(1, lambda _: True)
     gone = Batch([message(1)], print)
     line.waiting.append(gone)
-    line.leave(gone)
+    line.remove(gone)
     assert line.next() is None

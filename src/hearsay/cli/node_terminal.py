@@ -21,7 +21,7 @@ from hearsay.cli.signals import first_signal_of_loop
 from hearsay.extras import require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
-from hearsay.node.conduct import KeptOut
+from hearsay.node.conduct import Ban
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.sequence_numbers import SequenceFileError
 from hearsay.node.meeting.address_book import AddressNews
@@ -136,7 +136,7 @@ class _Terminal:
         }
         self.say(event, str(news))
 
-    def tell_kept_out(self, news: KeptOut) -> None:
+    def tell_kept_out(self, news: Ban) -> None:
         event = {
             "event": "kept_out",
             "peer": None if news.peer is None else to_text(news.peer),

@@ -28,24 +28,24 @@ class _Account:
     at_s: float
     demerits: float = 0.0
     """Demerits at the time `at_s`. The present value is lower, because demerits decay."""
-    out_until_s: float = 0.0
+    banned_until_s: float = 0.0
     """End of the latest ban; not in the future without a ban."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
-_NONE = _Account(0.0, out_until_s=-inf)
+_NONE = _Account(0.0, banned_until_s=-inf)
 """The record of a peer without offences. It never changes."""
 
 
 class Demerits(Generic[Name]):
     """The records of peers or addresses, at most `limit`. Times are seconds of any monotonic clock.
 
-    With `out_at` demerits a peer or an address is banned for `out_s` seconds.
+    With `ban_at` demerits a peer or an address is banned for `ban_s` seconds.
     """
 
-    def __init__(self, out_at: float, out_s: float, half_life_s: float, limit: int) -> None:
-        self._out_at = out_at
-        self._out_s = out_s
+    def __init__(self, ban_at: float, ban_s: float, half_life_s: float, limit: int) -> None:
+        self._ban_at = ban_at
+        self._ban_s = ban_s
         self._half_life_s = half_life_s
         self._limit = limit
         self._accounts: dict[Name, _Account] = {}
@@ -64,10 +64,10 @@ class Demerits(Generic[Name]):
         """
         account = self._accounts.get(name)
         if account is None:
-            account = _Account(now_s, out_until_s=now_s)
+            account = _Account(now_s, banned_until_s=now_s)
             self._make_room(now_s)
             self._accounts[name] = account
-        elif now_s < account.out_until_s:
+        elif now_s < account.banned_until_s:
             return False
         before = self._faded(account, now_s)
         if before < FADED:
@@ -75,15 +75,15 @@ class Demerits(Generic[Name]):
         account.counts[what] = account.counts.get(what, 0) + count
         account.at_s = now_s
         account.demerits = before + demerits
-        if account.demerits < self._out_at:
+        if account.demerits < self._ban_at:
             return False
         account.demerits = 0.0
-        account.out_until_s = now_s + self._out_s
+        account.banned_until_s = now_s + self._ban_s
         return True
 
-    def out_s(self, name: Name, now_s: float) -> float:
+    def ban_left_s(self, name: Name, now_s: float) -> float:
         """Return the remaining seconds of a ban; 0 without a ban."""
-        return max(0.0, self._accounts.get(name, _NONE).out_until_s - now_s)
+        return max(0.0, self._accounts.get(name, _NONE).banned_until_s - now_s)
 
     def counts(self, name: Name) -> dict[str, int]:
         """Return the number of offences by kind since the record was last reset."""
@@ -95,7 +95,7 @@ class Demerits(Generic[Name]):
     def _make_room(self, now_s: float) -> None:
         if len(self._accounts) < self._limit:
             return
-        ranked = sorted(self._accounts, key=lambda name: (self.out_s(name, now_s), self.of(name, now_s)))
+        ranked = sorted(self._accounts, key=lambda name: (self.ban_left_s(name, now_s), self.of(name, now_s)))
         for name in ranked[: max(1, self._limit // 4)]:
             del self._accounts[name]
 
@@ -145,7 +145,7 @@ class ConductLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOut:
+class Ban:
     """A ban of a peer, or of a whole address if `peer` is None, for `for_s` seconds from now."""
 
     peer: PeerId | None
@@ -163,17 +163,17 @@ class KeptOut:
 
 
 class Conduct:
-    """The conduct of all peers. `now_s` is any monotonic clock; `put_out` is called with each new ban.
+    """The conduct of all peers. `now_s` is any monotonic clock; `on_ban` is called with each new ban.
 
     An address is an address group (`hearsay.libp2p.limits.resources.address_group`). The address "" stands for an
     unknown one and is never banned.
     """
 
     def __init__(
-        self, now_s: Callable[[], float], put_out: Callable[[KeptOut], None], limits: ConductLimits | None = None
+        self, now_s: Callable[[], float], on_ban: Callable[[Ban], None], limits: ConductLimits | None = None
     ) -> None:
         self._now_s = now_s
-        self._put_out = put_out
+        self._on_ban = on_ban
         self._limits = limits = limits or ConductLimits()
         fixed = limits.out_s, limits.half_life_s, limits.remembered
         self._peers: Demerits[PeerId] = Demerits(limits.out_at, *fixed)
@@ -182,14 +182,14 @@ class Conduct:
     def note(self, peer: PeerId, address: str, offence: Offence, count: int = 1) -> None:
         """Count an offence `count` times for a peer and its address."""
         now_s, limits = self._now_s(), self._limits
-        if self.kept_out(peer, address) is not None:
+        if self.ban_of(peer, address) is not None:
             return
         what, demerits = offence.name, limits.demerits(offence) * count
         at_most = limits.out_at - self._peers.of(peer, now_s)
         if self._peers.add(peer, demerits, what, count, now_s):
-            self._put_out(KeptOut(peer, address, limits.out_s, _why(self._peers.counts(peer))))
+            self._on_ban(Ban(peer, address, limits.out_s, _why(self._peers.counts(peer))))
         if address and self._addresses.add(address, min(demerits, at_most), what, count, now_s):
-            self._put_out(KeptOut(None, address, limits.out_s, _why(self._addresses.counts(address))))
+            self._on_ban(Ban(None, address, limits.out_s, _why(self._addresses.counts(address))))
 
     def slowed(self, peer: PeerId, address: str) -> bool:
         """Return True if the peer or its address has enough demerits to be slowed."""
@@ -199,13 +199,13 @@ class Conduct:
             or self._addresses.of(address, now_s) >= slow_at * self._limits.address_factor
         )
 
-    def kept_out(self, peer: PeerId | None, address: str) -> KeptOut | None:
+    def ban_of(self, peer: PeerId | None, address: str) -> Ban | None:
         """Return the ban of a peer or of its address; None without a ban."""
         now_s = self._now_s()
-        if peer is not None and (left_s := self._peers.out_s(peer, now_s)):
-            return KeptOut(peer, address, left_s, _why(self._peers.counts(peer)))
-        if left_s := self._addresses.out_s(address, now_s):
-            return KeptOut(None, address, left_s, _why(self._addresses.counts(address)))
+        if peer is not None and (left_s := self._peers.ban_left_s(peer, now_s)):
+            return Ban(peer, address, left_s, _why(self._peers.counts(peer)))
+        if left_s := self._addresses.ban_left_s(address, now_s):
+            return Ban(None, address, left_s, _why(self._addresses.counts(address)))
         return None
 
 
@@ -246,7 +246,7 @@ class EarlyGrafts:
         """Forget the early GRAFTs of a topic, because its backoff is over."""
         self._first_s.get(peer, {}).pop(topic, None)
 
-    def gone(self, peer: Identifier) -> None:
+    def forget(self, peer: Identifier) -> None:
         self._first_s.pop(peer, None)
 
 

@@ -65,7 +65,7 @@ from hearsay.libp2p.services.ping import PingService
 from hearsay.node.conduct import EarlyGrafts, Offence, Statistics, offence_in
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.validation import Validation
-from hearsay.node.links import HeldPeers, Links
+from hearsay.node.links import ConductEnforcer, Links
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.request_handler import RequestHandler
 from hearsay.node.observers import Observers
@@ -73,9 +73,9 @@ from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.receive import Receiver
 from hearsay.node.receive_events import (
     AddressReceived,
+    DriverEvent,
     FrameRefused,
     Misconduct,
-    News,
     RpcAdmitted,
     RpcDecoded,
 )
@@ -107,7 +107,7 @@ class Driver:
         identification: Identification,
         discovery: Discovery,
         ping_service: PingService,
-        held_peers: HeldPeers,
+        conduct_enforcer: ConductEnforcer,
         report: Callable[[Report], None],
     ) -> None:
         kind, parameters = config.router_parameters()
@@ -116,7 +116,7 @@ class Driver:
         self._host = host
         self._identification = identification
         self._discovery = discovery
-        self._held_peers = held_peers
+        self._enforcer = conduct_enforcer
         self._report = report
         self._name = kind.name
         self.failure: RouterFailed | None = None
@@ -157,7 +157,7 @@ class Driver:
             self.feed,
             self._act,
         )
-        held_peers.follow(self.links, self.statistics)
+        conduct_enforcer.attach(self.links, self.statistics)
         self.requests = RequestHandler(discovery, ping_service, lambda: self.links.connected, self.feed)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -219,7 +219,7 @@ class Driver:
         failure.__cause__ = error
         return failure
 
-    def _act(self, event: News) -> None:
+    def _act(self, event: DriverEvent) -> None:
         """Handle an event of a peer's input."""
         observers, router = self.observers, self.router
         match event:
@@ -248,7 +248,7 @@ class Driver:
 
     def _pass_to_router(self, admitted: RpcAdmitted) -> None:
         """Pass an RPC, or a portion of one, to the router."""
-        accepted = not self.validation.looks
+        accepted = not self.validation.checks_messages
         durations = self.observers.durations
         began_s = monotonic() if durations is not None else 0.0
         received = _rpc_received(admitted.peer, admitted.rpc, accepted, admitted.portion)
@@ -260,7 +260,7 @@ class Driver:
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
         """Count offences of a peer. If the peer is gone, its remaining input is dropped."""
-        self._held_peers.offended(peer, offence, count)
+        self._enforcer.add_offences(peer, offence, count)
         self.links.stop_receiving(peer)
 
     def _perform(self, action: Action) -> None:
@@ -302,7 +302,7 @@ class Driver:
         match action:
             case DuplicateReceived():
                 self.statistics.duplicates += 1
-                self.validation.copy_came(action.message_id, action.peer)
+                self.validation.add_sender(action.message_id, action.peer)
             case MessageRejected():
                 self.statistics.rejected += 1
                 self._look_for_offence(action)
@@ -349,7 +349,7 @@ class Driver:
             self.observers.durations.validation_ended(message.id)
         if message.id in self.router.pending:
             self.feed(MessageValidated(message.id, verdict))
-        for peer in self.receiver.resumed(senders):
+        for peer in self.receiver.peers_to_resume(senders):
             self.links.resume(peer)
 
     def _record_of(self, peer: PeerId) -> bytes | None:

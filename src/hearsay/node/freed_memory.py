@@ -19,7 +19,7 @@ import gc
 
 from hearsay.libp2p.names.keys import forget_decoded
 
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 WORTH_BYTES = 4 << 20
 """Bytes that must become free before memory is returned."""
 OWN_PAGES_BYTES = 128 << 10
@@ -28,29 +28,29 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Parameters of `mallopt`."""
 
 
-class _Figures(ctypes.Structure):
+class _MallocInfo(ctypes.Structure):
     """The result of `mallinfo2`: ten numbers. The ninth, `fordblks`, is the number of free bytes."""
 
     _fields_ = (*((f"other_{number}", ctypes.c_size_t) for number in range(8)), ("fordblks", ctypes.c_size_t),
                 ("keepcost", ctypes.c_size_t))  # fmt: skip
 
 
-def heap() -> ctypes.CDLL | None:
+def glibc() -> ctypes.CDLL | None:
     """Return the C library if it is a glibc that reports its free bytes, otherwise None."""
     try:
         library = ctypes.CDLL(None)
-        library.mallinfo2.restype = _Figures
+        library.mallinfo2.restype = _MallocInfo
     except (AttributeError, OSError, TypeError):
         return None
     return library
 
 
-async def watch() -> None:
+async def return_freed_memory() -> None:
     """Return free memory to the system each time that `WORTH_BYTES` more are free.
 
     When the free memory stops growing, collect garbage and return the memory that this frees, too.
     """
-    library = heap()
+    library = glibc()
     if library is None:
         return
     library.mallopt(_MMAP_THRESHOLD, OWN_PAGES_BYTES)
@@ -58,7 +58,7 @@ async def watch() -> None:
     lowest: int = library.mallinfo2().fordblks
     busy = False
     while True:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
         free: int = library.mallinfo2().fordblks
         lowest = min(lowest, free)
         grown = free - lowest >= WORTH_BYTES

@@ -15,7 +15,7 @@ from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.node.incoming.verification import Batch, Verdicts, Verification
 from hearsay.node.receive import PeerInput
-from hearsay.node.receive_events import CheckNeeded, FrameRefused, News, Received, RestNeeded
+from hearsay.node.receive_events import CheckNeeded, DriverEvent, FrameRefused, InputEvent, PauseNeeded
 
 LEAVE_S = 5.0
 """Maximum seconds to handle the remaining input of a peer that is gone."""
@@ -25,7 +25,7 @@ class Intake:
     """The inbound streams of one peer. `act` is called with the events of their input."""
 
     def __init__(
-        self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[News], None]
+        self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[DriverEvent], None]
     ) -> None:
         self.input = received
         self.used_s = 0.0
@@ -49,23 +49,23 @@ class Intake:
         self._following = stream
         if not self.input.has_frames and not self._stream_paused:
             self._read_newer_stream()
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
     def set_open(self, is_open: bool) -> None:
         """Set whether the router knows the peer. Only then its input is handled."""
         self._open = is_open
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
-    def look_again(self) -> None:
+    def schedule(self) -> None:
         """Handle the input, or pause the stream, because `PeerInput.paused` has changed."""
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
-    def rest(self, for_s: float) -> None:
+    def pause_for(self, for_s: float) -> None:
         """Pause reading from the peer for `for_s` seconds from now."""
         if self._wake is not None:
             self._wake.cancel()
         self._wake = asyncio.get_running_loop().call_later(for_s, self._end_pause)
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
     def leave(self, left: Callable[[], None]) -> None:
         """Handle the remaining input of a peer that is gone, then call `left`."""
@@ -74,7 +74,7 @@ class Intake:
             self.end()
             return
         self._deadline = asyncio.get_running_loop().call_later(LEAVE_S, self.end)
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
     def end(self) -> None:
         """Drop the remaining input."""
@@ -104,7 +104,7 @@ class Intake:
     def data_received(self, data: bytes) -> None:
         self.input.feed(data)
         if not self._working:
-            self._turns.arrived(self)
+            self._turns.schedule(self)
 
     def stream_ended(self, stream: Stream, reset: bool) -> None:
         """Forget a stream that ended. Its received bytes are still handled."""
@@ -156,16 +156,16 @@ class Intake:
                 return received.empty and not self._stream_paused
         return True
 
-    def _handle(self, event: Received) -> None:
+    def _handle(self, event: InputEvent) -> None:
         match event:
             case CheckNeeded():
                 self._batch = Batch(event.messages, self._checked)
                 self._verification.ask(self._batch)
-            case RestNeeded():
+            case PauseNeeded():
                 if event.over_allowance and self._on_left is not None:
                     self.end()  # do not wait for a peer that is gone
                 else:
-                    self.rest(event.for_s)
+                    self.pause_for(event.for_s)
             case _:
                 self._act(event)
                 if isinstance(event, FrameRefused) and self.stream is not None:
@@ -197,11 +197,11 @@ class Intake:
     def _checked(self, verdicts: Verdicts) -> None:
         self._batch = None
         self.input.checked(verdicts)
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
     def _end_pause(self) -> None:
         self._wake = None
-        self._turns.arrived(self)
+        self._turns.schedule(self)
 
 
 class _Reader:

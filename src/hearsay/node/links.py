@@ -20,11 +20,11 @@ from hearsay.libp2p.limits.resources import Budget, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.node.conduct import Conduct, ConductLimits, EarlyGrafts, KeptOut, Offence, Statistics
+from hearsay.node.conduct import Ban, Conduct, ConductLimits, EarlyGrafts, Offence, Statistics
 from hearsay.node.incoming.verification import Verification
 from hearsay.node.intake import Intake
 from hearsay.node.receive import PeerInput, Receiver
-from hearsay.node.receive_events import News
+from hearsay.node.receive_events import DriverEvent
 from hearsay.node.sending import PeerLink, Sender
 
 _log = getLogger(__name__)
@@ -46,7 +46,7 @@ class Links:
         verification_threads: int,
         early_grafts: EarlyGrafts,
         feed: Callable[[Event], None],
-        act: Callable[[News], None],
+        act: Callable[[DriverEvent], None],
     ) -> None:
         """Create the links. `feed` passes an event to the router; `act` handles an event of a peer's input."""
         self.of: dict[PeerId, PeerLink] = {}
@@ -105,21 +105,21 @@ class Links:
         self.stop_receiving(link.peer)
         link.outbound = stream
         address, outbound = self._address_of(link.peer), self._host.has_dialled(link.peer)
-        topics, features = link.said
+        topics, features = link.announced
         self._feed(PeerConnected(link.peer, stream.protocol, topics, address, outbound, features))
         link.set_outbound(stream)
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
         """Report a peer to the router as disconnected, because our stream to it is gone. Keep the subscriptions and
-        extensions that the peer sent in `link.said`."""
+        extensions that the peer sent in `link.announced`."""
         if link.connected:
-            link.said = (), None
+            link.announced = (), None
             if link.intake.stream is not None:
                 router = self._receiver.router
                 topics = tuple(sorted(router.connected[link.peer].topics))
                 features = router.strategy.features
-                link.said = topics, None if features is None else features.features_of(link.peer)
+                link.announced = topics, None if features is None else features.features_of(link.peer)
             link.set_outbound(None)
             link.queue.clear()  # the hello is the first RPC of the next stream
             self._sender.forget(link.peer)
@@ -137,7 +137,7 @@ class Links:
         """Continue to handle the input of a peer, connected or gone."""
         for links in (self.of, self.leaving):
             if peer in links:
-                links[peer].intake.look_again()
+                links[peer].intake.schedule()
 
     def stop_receiving(self, peer: PeerId) -> None:
         """Drop the remaining input of a peer that is gone."""
@@ -218,7 +218,7 @@ class Links:
 
     def _forget(self, peer: PeerId) -> None:
         self._receiver.forget(peer)
-        self._early_grafts.gone(peer)
+        self._early_grafts.forget(peer)
 
 
 class _OurStream:
@@ -235,7 +235,7 @@ class _OurStream:
             self._ended.set()
 
 
-class HeldPeers:
+class ConductEnforcer:
     """Enforces conduct on a host's peers: pauses reading from offenders, then disconnects and bans them."""
 
     def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
@@ -243,16 +243,16 @@ class HeldPeers:
         self._limits = limits
         self._links: Links | None = None
         self._statistics = Statistics()
-        self.on_kept_out: list[Callable[[KeptOut], None]] = []
+        self.on_kept_out: list[Callable[[Ban], None]] = []
         self.conduct = Conduct(monotonic, self._enforce_ban, limits)
-        host.admits = lambda peer, address: self.conduct.kept_out(peer, address) is None
+        host.admits = lambda peer, address: self.conduct.ban_of(peer, address) is None
 
-    def follow(self, links: Links, statistics: Statistics) -> None:
+    def attach(self, links: Links, statistics: Statistics) -> None:
         """Apply pauses and bans to `links`, and count them in `statistics`."""
         self._links = links
         self._statistics = statistics
 
-    def offended(self, peer: PeerId, offence: Offence, count: int) -> None:
+    def add_offences(self, peer: PeerId, offence: Offence, count: int) -> None:
         """Count offences of a peer. Slow or ban a peer with too many."""
         assert self._links is not None
         address = self._links.group_of(peer)
@@ -261,9 +261,9 @@ class HeldPeers:
         link = self._links.of.get(peer)
         if link is not None and self.conduct.slowed(peer, address):
             self._statistics.slowed += 1
-            link.intake.rest(self._limits.pause_s)
+            link.intake.pause_for(self._limits.pause_s)
 
-    def _enforce_ban(self, news: KeptOut) -> None:
+    def _enforce_ban(self, news: Ban) -> None:
         """Stop reading from banned peers now. Disconnect them after the router has handled the current event."""
         assert self._links is not None
         self._statistics.put_out += 1

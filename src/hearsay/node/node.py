@@ -38,7 +38,7 @@ from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver, Reachable, Report
 from hearsay.node.incoming.validation import Validator
-from hearsay.node.links import HeldPeers
+from hearsay.node.links import ConductEnforcer
 from hearsay.node.meeting.address_book import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
@@ -87,9 +87,9 @@ class Node:
         self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that confirmed all bytes sent to them; None if the host cannot know."""
-        self._addresses = AddressBoard()
-        self._held_peers = HeldPeers(self._host, limits.conduct)
-        self.on_kept_out = self._held_peers.on_kept_out
+        self._board = AddressBoard()
+        self._enforcer = ConductEnforcer(self._host, limits.conduct)
+        self.on_kept_out = self._enforcer.on_kept_out
         """Called with each ban of a peer or of an address."""
         self._tasks = Tasks()
         self._driver: Driver | None = None
@@ -101,14 +101,14 @@ class Node:
         self._partials = Partials(
             lambda: self._running,
             lambda topic, data: self._running.feed(Publish(self._write(topic, data))),
-            self._held_peers.offended,
+            self._enforcer.add_offences,
         )
         self._discovery = Discovery(
             self._host,
-            tell=self._addresses.tell,
+            report=self._board.report,
             protocol_of=lambda peer: self._running.links.protocol_of(peer),
             limits=self.config.limits.discovery,
-            kept_out=self._held_peers.conduct.kept_out,
+            ban_of=self._enforcer.conduct.ban_of,
         )
         self._searches = Searches(self._host, self.config, self._discovery)
 
@@ -119,31 +119,31 @@ class Node:
             self._identification,
             self._discovery,
             self._ping_service,
-            self._held_peers,
+            self._enforcer,
             self._handle_report,
         )
         self._host.worth = PeerWorth(driver)
         try:
-            self._records.begin(driver, self._host, self._addresses)
+            self._records.begin(driver, self._host, self._board)
             for protocol in driver.protocols:
                 self._host.handle(protocol, driver.links.inbound_open, MAX_INBOUND_STREAMS)
             if driver.router.strategy.dialling is Dialling.BY_ROUTER:
                 self._identification.on_identified.append(self._discovery.identified)
             self._host.on_peer_up.append(driver.links.peer_up)
             self._host.on_peer_down.append(driver.links.peer_down)
-            self._host.on_over_limit.append(lambda peer: self._held_peers.offended(peer, Offence.OVER_LIMIT, 1))
+            self._host.on_over_limit.append(lambda peer: self._enforcer.add_offences(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
             await self._records.show()
             for address in (*self.config.bootstrap, *self.config.direct_peers):
-                self._discovery.keep(Multiaddr.parse(address))
+                self._discovery.keep_connected(Multiaddr.parse(address))
             for peer in self.config.direct:
                 driver.feed(DirectPeerChosen(peer))
             if self.config.rendezvous_point:
                 RendezvousPoint(self._host, self.config.limits.rendezvous)
-            await self._searches.begin(lambda: self._topics.names, self._identification.record, self._addresses.tell)
+            await self._searches.begin(lambda: self._topics.names, self._identification.record, self._board.report)
             if self.config.return_memory:
-                self._tasks.start(freed_memory.watch())
+                self._tasks.start(freed_memory.return_freed_memory())
         except BaseException:
             await self.close()
             raise
@@ -180,12 +180,12 @@ class Node:
     @property
     def on_address_news(self) -> list[Callable[[AddressNews], None]]:
         """Return the callbacks for changes of `bootstrap` and `rendezvous` addresses: connected, lost, failed …"""
-        return self._addresses.callbacks
+        return self._board.callbacks
 
     @property
     def address_news(self) -> tuple[AddressNews, ...]:
         """Return the latest state of each `bootstrap` and `rendezvous` address."""
-        return self._addresses.latest
+        return self._board.latest
 
     @property
     def peers(self) -> tuple[PeerId, ...]:

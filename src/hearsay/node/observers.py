@@ -28,7 +28,7 @@ class Observers:
         if self.traffic is not None:
             self.traffic.received(rpc)
         if self.durations is not None:
-            self.durations.came(rpc.messages)
+            self.durations.copies_received(rpc.messages)
 
     def delivered(self, action: Deliver) -> None:
         if self.trace is not None:

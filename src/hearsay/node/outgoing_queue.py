@@ -49,7 +49,7 @@ class OutgoingRpc:
     frame: bytes
     messages: int
     """Number of messages in the RPC."""
-    again: Rpc | None = None
+    rpc_to_resend: Rpc | None = None
     """The RPC to send again if the entry is dropped; None except for control."""
     traced: tuple[TracedPart, ...] = ()
     message_id: MessageId | None = None
@@ -64,7 +64,7 @@ class OutgoingRpc:
     @property
     def size(self) -> int:
         """Return the memory in bytes. An RPC to send again is also kept as objects, which count as three frames."""
-        frames = 1 if self.again is None else 4
+        frames = 1 if self.rpc_to_resend is None else 4
         return ENTRY_BYTES + frames * len(self.frame) + (len(self.traced) + len(self.counted)) * TRACED_BYTES
 
 
@@ -116,17 +116,17 @@ class OutgoingMemory:
         if not entry.holders:
             self._budget.release(entry.size)
 
-    def hold_at_cost(self, entry: OutgoingRpc, asking: OutgoingQueue) -> bool:
-        """Reserve memory for an entry. Without room, a queue longer than `asking` drops entries, otherwise `asking`
-        drops less important ones. Returns False if `asking` has none.
+    def reserve_or_drop(self, entry: OutgoingRpc, queue: OutgoingQueue) -> bool:
+        """Reserve memory for an entry. Without room, a queue longer than `queue` drops entries, otherwise `queue`
+        drops less important ones. Returns False if `queue` has none.
         """
         while not entry.holders and not self._budget.reserve(entry.size):
-            longest = max(self.queues, key=self._length, default=asking)
-            same = longest.address == asking.address
-            ahead, behind = self._length(longest)[same], self._length(asking)[same]
+            longest = max(self.queues, key=self._length, default=queue)
+            same = longest.address == queue.address
+            ahead, behind = self._length(longest)[same], self._length(queue)[same]
             if ahead > behind + entry.size:
-                longest.give_way()
-            elif not asking.give_way(entry.priority):
+                longest.drop_one()
+            elif not queue.drop_one(entry.priority):
                 return False
         entry.holders += 1
         return True
@@ -155,7 +155,7 @@ class OutgoingQueue:
 
     def push(self, entry: OutgoingRpc) -> bool:
         """Add an entry. Without room, drop less important ones. Returns False if the entry itself is dropped."""
-        if not (self.make_room(entry.size, entry.priority) and self._memory.hold_at_cost(entry, self)):
+        if not (self.make_room(entry.size, entry.priority) and self._memory.reserve_or_drop(entry, self)):
             self._lost(entry)
             return False
         self._waiting[entry.priority].append(entry)
@@ -180,7 +180,7 @@ class OutgoingQueue:
     def make_room(self, size: int, priority: Priority) -> bool:
         """Drop less important entries until there is room for `size` bytes. Returns False if that is impossible."""
         while self.bytes + size > self._limit:
-            if not self.give_way(priority):
+            if not self.drop_one(priority):
                 return False
         return True
 
@@ -197,14 +197,14 @@ class OutgoingQueue:
                     self._release(entry)
         return taken
 
-    def give_way(self, to: Priority | None = None) -> bool:
-        """Drop the oldest of the least important entries, with `to` only one that is less important than `to`.
+    def drop_one(self, below: Priority | None = None) -> bool:
+        """Drop the oldest of the least important entries, with `below` only one that is less important than `below`.
 
         Returns False if there is none.
         """
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
-            while waiting and (to is None or priority > to):
+            while waiting and (below is None or priority > below):
                 oldest = waiting.popleft()
                 if self._is_valid(oldest):
                     self._release(oldest)

@@ -30,21 +30,21 @@ from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
 from hearsay.node.incoming.validation import Validation
 from hearsay.node.incoming.verification import BATCH_US, Verdicts, is_expensive
-from hearsay.node.meeting.address_book import take_records
+from hearsay.node.meeting.address_book import split_records
 from hearsay.node.receive_events import (
     AddressReceived,
     CheckNeeded,
     FrameRefused,
+    InputEvent,
     Misconduct,
-    Received,
-    RestNeeded,
+    PauseNeeded,
     RpcAdmitted,
     RpcDecoded,
 )
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.fields import WireError
 from hearsay.wire.messages import MessageIds
-from hearsay.wire.signing import Fault, SignaturePolicy, check_us, plain_fault, signature_fault
+from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_check_us, signature_fault
 
 MESSAGES_AT_ONCE = 4
 """Maximum messages of an RPC that one step handles; one while validators are in use."""
@@ -54,7 +54,7 @@ LARGE_BYTES = 2 << 20
 """A larger RPC waits only while twice its size is free."""
 _RETRY_S = 0.05
 """Seconds before the next attempt to find room for an RPC."""
-_MIN_REST_S = 0.05
+_MIN_PAUSE_S = 0.05
 """Shortest pause in seconds of a peer over its allowance, so that not every RPC costs a timer."""
 _REPORT_INTERVAL_S = 1.0
 """Shortest time in seconds between two offences of a peer over its allowance."""
@@ -136,7 +136,7 @@ class Receiver:
         waiting.paused = True
         return False
 
-    def resumed(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
+    def peers_to_resume(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
         """Yield the peers that may continue after a verdict on a message of `senders`, while there is room."""
         for peer in senders:
             if peer in self._blocked:
@@ -169,9 +169,9 @@ class PeerInput:
         self._receiver = receiver
         self._frames = FrameReader(limits.rpc.max_rpc_bytes)
         self._episub = False
-        self._kept: bytes | None = None
+        self._postponed_frame: bytes | None = None
         """A frame that is kept because its RPC had no room to wait."""
-        self._kept_size = 0
+        self._postponed_size = 0
         self._waiting: deque[_WaitingRpc] = deque()
         self._checking: list[_WaitingRpc] = []
         """RPCs with messages whose signatures are being checked on a thread."""
@@ -181,7 +181,7 @@ class PeerInput:
 
     @property
     def has_frames(self) -> bool:
-        return self._kept is not None or self._frames.has_uncut
+        return self._postponed_frame is not None or self._frames.may_have_frame
 
     @property
     def empty(self) -> bool:
@@ -213,17 +213,17 @@ class PeerInput:
         self._checking = []
         self._budget.close()
 
-    def step(self) -> list[Received] | None:
+    def step(self) -> list[InputEvent] | None:
         """Return the events of the next frame or portion; None if nothing can be handled now."""
         if self._waiting and not self._checking:
             return self._next_portion()
-        if self._kept is not None:
-            if not self._has_room(self._kept_size):
+        if self._postponed_frame is not None:
+            if not self._has_room(self._postponed_size):
                 return self._wait_for_room()
-            data, self._kept = self._kept, None
+            data, self._postponed_frame = self._postponed_frame, None
         else:
             try:
-                data = self._frames.cut()
+                data = self._frames.next_frame()
             except FrameError:
                 return self._refuse_frame()
         if data is None:
@@ -233,19 +233,19 @@ class PeerInput:
             return []
         return self._receive(data)
 
-    def over_allowance(self) -> list[Received]:
+    def over_allowance(self) -> list[InputEvent]:
         """Return the events of an exhausted allowance; none if it has refilled with time."""
         now_s = self._receiver.clock() / 1_000_000
         wait_s = self.allowance.wait_s(now_s)
         if not wait_s:
             return []
-        events: list[Received] = [RestNeeded(max(wait_s, _MIN_REST_S), True)]
+        events: list[InputEvent] = [PauseNeeded(max(wait_s, _MIN_PAUSE_S), True)]
         if now_s - self._reported_s >= _REPORT_INTERVAL_S:
             self._reported_s = now_s
             events.append(Misconduct(self.peer, Offence.OVER_LIMIT, 1))
         return events
 
-    def _receive(self, data: bytes) -> list[Received] | None:
+    def _receive(self, data: bytes) -> list[InputEvent] | None:
         receiver = self._receiver
         statistics = receiver.statistics
         try:
@@ -267,13 +267,13 @@ class PeerInput:
         if waits:
             size = min(self._budget.limit // 2, len(data) + OBJECT_BYTES * len(messages))
             if not self._has_room(size) or not self._budget.reserve(size):
-                self._kept, self._kept_size = data, size
+                self._postponed_frame, self._postponed_size = data, size
                 return self._wait_for_room()
         statistics.rpcs_received += 1
         statistics.bytes_received += len(data)
         statistics.left_out_parts += decoded.left_out
         self.allowance.left -= 1 + len(messages) + len(decoded.rpc.subscriptions) + decoded.left_out
-        events: list[Received] = [RpcDecoded(self.peer, decoded.rpc)]
+        events: list[InputEvent] = [RpcDecoded(self.peer, decoded.rpc)]
         rpc, stop = self._charge(decoded.rpc, events)
         opens_stream, self._opens_stream = self._opens_stream, False
         if waits:
@@ -289,7 +289,7 @@ class PeerInput:
         events.append(RpcAdmitted(self.peer, rpc, portion, now_us))
         return events
 
-    def _charge(self, rpc: Rpc, events: list[Received]) -> tuple[Rpc, int]:
+    def _charge(self, rpc: Rpc, events: list[InputEvent]) -> tuple[Rpc, int]:
         """Charge the allowance for an RPC. Return it without address records, and the number of accepted messages."""
         peer, router = self.peer, self._receiver.router
         scoring, dialling = router.strategy.scoring, router.strategy.dialling
@@ -306,7 +306,7 @@ class PeerInput:
         control = rpc.control
         if control is None:
             return rpc, stop
-        rpc, records = take_records(rpc)
+        rpc, records = split_records(rpc)
         assert rpc.control is not None
         self.allowance.left -= _parts(rpc.control) + len(records)
         if dialling is Dialling.BY_ROUTER and self._episub:
@@ -319,7 +319,7 @@ class PeerInput:
                         events.append(AddressReceived(known.record, peer, known.peer))
         return rpc, stop
 
-    def _next_portion(self) -> list[Received] | None:
+    def _next_portion(self) -> list[InputEvent] | None:
         """Handle the next portion of the first waiting RPC, or request a check of its signatures."""
         receiver, waiting = self._receiver, self._waiting[0]
         now_us = receiver.clock()
@@ -332,7 +332,7 @@ class PeerInput:
         examined = receiver.examine(messages)
         if is_expensive([message for message in _unproven(examined) if id(message) not in waiting.verdicts]):
             return [self._request_check()]
-        events: list[Received] = []
+        events: list[InputEvent] = []
         is_first = not waiting.next
         if waiting.opens_stream and is_first:
             events.append(StreamOpened(self.peer))
@@ -356,7 +356,7 @@ class PeerInput:
             for message in waiting.messages():
                 if not _unproven(self._receiver.examine((message,))):
                     continue
-                cost_us += check_us(message)
+                cost_us += signature_check_us(message)
                 if chosen and cost_us > BATCH_US:
                     return CheckNeeded(chosen)
                 chosen.append(message)
@@ -365,7 +365,7 @@ class PeerInput:
         return CheckNeeded(chosen)
 
     def _authentic(
-        self, messages: tuple[Message, ...], examined: _Examined, verdicts: Verdicts, events: list[Received]
+        self, messages: tuple[Message, ...], examined: _Examined, verdicts: Verdicts, events: list[InputEvent]
     ) -> tuple[Message, ...]:
         """Return the messages without a fault, and other messages that are not new.
 
@@ -394,18 +394,18 @@ class PeerInput:
         """Return True if an RPC of this size may wait. A large RPC must leave as many bytes free as it takes."""
         return size * (2 if size > LARGE_BYTES else 1) <= self._budget.fair
 
-    def _wait_for_room(self) -> list[Received] | None:
+    def _wait_for_room(self) -> list[InputEvent] | None:
         """Request a pause before the next attempt, unless a waiting RPC will make room."""
-        return None if self._waiting else [RestNeeded(_RETRY_S, False)]
+        return None if self._waiting else [PauseNeeded(_RETRY_S, False)]
 
-    def _refuse_frame(self) -> list[Received]:
+    def _refuse_frame(self) -> list[InputEvent]:
         self._receiver.statistics.malformed_rpcs += 1
         self._forget_bytes()
         return [FrameRefused(self.peer)]
 
     def _forget_bytes(self) -> None:
         self._frames = FrameReader(self._receiver.limits.rpc.max_rpc_bytes)
-        self._kept = None
+        self._postponed_frame = None
 
 
 @dataclass(slots=True, eq=False)

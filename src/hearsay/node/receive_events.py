@@ -59,7 +59,7 @@ class AddressReceived:
 
 
 @dataclass(slots=True)
-class RestNeeded:
+class PauseNeeded:
     """A request to pause reading from the peer for `for_s` seconds."""
 
     for_s: float
@@ -74,7 +74,7 @@ class CheckNeeded:
     messages: list[Message]
 
 
-News: TypeAlias = (
+DriverEvent: TypeAlias = (
     RpcDecoded
     | RpcAdmitted
     | Misconduct
@@ -86,4 +86,4 @@ News: TypeAlias = (
 )
 """The events that the driver handles; `Intake` handles the others."""
 
-Received: TypeAlias = News | RestNeeded | CheckNeeded
+InputEvent: TypeAlias = DriverEvent | PauseNeeded | CheckNeeded

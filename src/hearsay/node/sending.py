@@ -42,7 +42,7 @@ class PeerLink:
         self.peer = peer
         self.intake = intake
         self.outbound: Stream | None = None
-        self.said: tuple[tuple[TopicId, ...], Features | None] = (), None
+        self.announced: tuple[tuple[TopicId, ...], Features | None] = (), None
         """The peer's topics and extensions from before our stream was lost, for the router when it is open again."""
         self.settled = asyncio.Event()
         """Set when our first stream to the peer is open, or can never be opened."""
@@ -225,7 +225,7 @@ class Sender:
             statistics.messages_dropped += entry.messages
         else:
             statistics.control_dropped += 1
-            assert entry.again is not None
-            asyncio.get_running_loop().call_soon(self._send_failed, link, entry.again)
+            assert entry.rpc_to_resend is not None
+            asyncio.get_running_loop().call_soon(self._send_failed, link, entry.rpc_to_resend)
         if self._observers.trace is not None:
             self._observers.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)

@@ -62,7 +62,7 @@ class PyLibp2pHost:
         self.on_over_limit: list[Callable[[PeerId], None]] = []
         self._limits = limits or HostLimits()
         self.resources = Resources(self._limits.resources)
-        self._places = fitted(self._limits, open_files())
+        self._fitted = fitted(self._limits, open_files())
         self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
         self._active_s: dict[PeerId, float] = {}
         self._watching: dict[PeerId, asyncio.Task[None]] = {}
@@ -216,7 +216,7 @@ class PyLibp2pHost:
             sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
             muxer_preference="YAMUX",
             listen_addrs=[their_address(Multiaddr.parse(address)) for address in _EXAMPLES],
-            connection_config=connection_config(self._places.connections),
+            connection_config=connection_config(self._fitted.connections),
         )
         self._under.get_network().connection_gate = Gate(lambda address: self.admits(None, address))
         self._under.get_network().register_notifee(Notifee(self._up, self._down))
@@ -302,9 +302,9 @@ class PyLibp2pHost:
 
     def _is_full(self, address: str) -> bool:
         """Return True if an address group, an IPv4 address or 64-bit prefix of IPv6, has its maximum of peers."""
-        if len(self._connections) < self._places.per_address:
+        if len(self._connections) < self._fitted.per_address:
             return False
-        return sum(self.address_of(peer) == address for peer in self._connections) >= self._places.per_address
+        return sum(self.address_of(peer) == address for peer in self._connections) >= self._fitted.per_address
 
     async def _watch(self, peer: PeerId) -> None:
         """Ping a silent peer. If it does not answer, end its connections."""

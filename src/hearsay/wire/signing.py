@@ -122,7 +122,7 @@ def signature_fault(message: Message) -> Fault | None:
     return Fault("its signature is wrong", forged=True)
 
 
-def check_us(message: Message) -> int:
+def signature_check_us(message: Message) -> int:
     """Return the approximate microseconds that `signature_fault` takes."""
     key = message.key
     if key is None:

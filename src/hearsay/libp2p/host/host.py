@@ -82,16 +82,16 @@ class Host:
         self.read_buffer = bytearray(READ_BYTES)
         self._strained: set[Budget] = set()
         """Budgets for which no connections are ended until the pause `_RELIEF_PAUSE_S` is over."""
-        self._places = fitted(self._limits, open_files())
+        self._fitted = fitted(self._limits, open_files())
         self._handshakes: Slots[Connection] = Slots(
-            self._places.handshakes,
-            self._places.handshakes_per_address,
+            self._fitted.handshakes,
+            self._fitted.handshakes_per_address,
             self._limits.handshake_patience_s,
             self._progress,
         )
         self._authenticated: Slots[PeerId] = Slots(
-            self._places.inbound,
-            self._places.per_address,
+            self._fitted.inbound,
+            self._fitted.per_address,
             self._limits.newcomer_patience_s,
             lambda: self.worth(),
         )
@@ -215,7 +215,7 @@ class Host:
             dialing.task.cancel()
         peers = list(self.connections.values())
         for connection in peers:
-            connection.take_leave()
+            connection.close_gracefully()
             self._down(connection)
         for connection in list(self._all):
             connection.close()
@@ -242,12 +242,12 @@ class Host:
                 connection.close()
                 return
             self.drop(rival)
-        if self._closed or (connection.dialed and len(self.connections) >= self._places.connections):
+        if self._closed or (connection.dialed and len(self.connections) >= self._fitted.connections):
             self._refuse(connection)
             return
         if not connection.dialed:
             dialled = len(self.connections) - len(self._authenticated)
-            self._authenticated.limit = min(self._places.inbound, self._places.connections - dialled)
+            self._authenticated.limit = min(self._fitted.inbound, self._fitted.connections - dialled)
             loser = self._authenticated.enter(connection.peer, connection.address, connection.since)
             if loser == connection.peer:
                 self._refuse(connection)
@@ -301,7 +301,7 @@ class Host:
         loop = asyncio.get_running_loop()
         connection = self._connection(False, None)
         loser: Connection | None = connection
-        most = self._places.connections + self._places.handshakes
+        most = self._fitted.connections + self._fitted.handshakes
         ending = [each for each in self._all if each.closed] if len(self._all) > most else []
         for each in ending:
             each.abort()  # the file is closed in one of the next turns of the event loop
@@ -347,7 +347,7 @@ class Host:
         worth = self.worth()
         large, small = budget.limit // _LARGE_PART, budget.limit // _SMALL_PART
         target = budget.limit - budget.limit // 4
-        kept = {each: each.kept_in(budget) for each in self.connections.values()}
+        kept = {each: each.reserved_in(budget) for each in self.connections.values()}
         least = {each: large if worth.get(each.peer) == inf else small for each in kept}
         for each in sorted(kept, key=lambda each: (least[each], -kept[each])):
             if budget.used <= target:
@@ -355,7 +355,7 @@ class Host:
             if kept[each] >= large:
                 loop.call_soon(self.connection_over_limit, each)
             if kept[each] >= least[each]:
-                each.shed()
+                each.abort_and_release()
         if budget.used > target:
             self._strained.add(budget)
             loop.call_later(_RELIEF_PAUSE_S, self._strained.discard, budget)
@@ -373,8 +373,8 @@ class Host:
             raise DialError(address, "this host is closed")
         if not self.admits(expected, address_group(endpoint[0])):
             raise DialError(address, "the peer at this address is banned")
-        if len(self._all) - len(self._handshakes) >= self._places.connections:
-            raise DialError(address, f"this host has its maximum of {self._places.connections} connections")
+        if len(self._all) - len(self._handshakes) >= self._fitted.connections:
+            raise DialError(address, f"this host has its maximum of {self._fitted.connections} connections")
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:

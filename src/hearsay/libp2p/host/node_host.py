@@ -123,7 +123,7 @@ class AdmissionLimits:
     """Files that are reserved for other purposes than connections."""
 
 
-class Places(NamedTuple):
+class FittedLimits(NamedTuple):
     """Maximum numbers of connections, as `fitted` computes them from `AdmissionLimits`."""
 
     connections: int
@@ -133,13 +133,13 @@ class Places(NamedTuple):
     handshakes_per_address: int
 
 
-def fitted(limits: AdmissionLimits, files: int) -> Places:
+def fitted(limits: AdmissionLimits, files: int) -> FittedLimits:
     """Return the limits, lowered if the process may open only `files` files. Each limit is at least 1."""
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
     connections = max(1, min(limits.max_connections, usable - handshakes))
     inbound = connections - min(limits.reserved_for_dials, connections // 4)
-    return Places(
+    return FittedLimits(
         connections,
         inbound,
         min(limits.max_per_address, max(8, inbound // 2)),

@@ -17,7 +17,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """A reader of frames. `receive` returns all complete frames; after `feed`, `cut` returns them one by one."""
+    """A reader of frames. `receive` returns all complete frames; after `feed`, `next_frame` returns the next one."""
 
     __slots__ = ("_budget", "_buffer", "_data", "_limit", "_needed", "_offset")
 
@@ -28,13 +28,13 @@ class FrameReader:
         """Offset in `_data` of the next frame."""
         self._budget = budget
         self._buffer = bytearray()
-        """The received bytes of an incomplete frame, after `cut` has returned all earlier frames."""
+        """The received bytes of an incomplete frame, after `next_frame` has returned all earlier frames."""
         self._needed = 1
         """Minimum bytes of the incomplete frame with its length prefix, as far as known."""
 
     @property
-    def has_uncut(self) -> bool:
-        """Return True if `cut` may return a frame."""
+    def may_have_frame(self) -> bool:
+        """Return True if `next_frame` may return a frame."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ class FrameReader:
             self._buffer.clear()
         self._offset = 0
 
-    def cut(self) -> bytes | None:
+    def next_frame(self) -> bytes | None:
         """Return the next frame, None if it is incomplete. Raises `FrameError` if it exceeds limit or budget."""
         data, offset = self._data, self._offset
         end = len(data)
@@ -82,7 +82,7 @@ class FrameReader:
         """Return the frames that `data` completes. Raises `FrameError` if one exceeds the limit or the budget."""
         self.feed(data)
         frames: list[bytes] = []
-        while (found := self.cut()) is not None:
+        while (found := self.next_frame()) is not None:
             frames.append(found)
         return frames
 

@@ -61,9 +61,9 @@ class Rates(Generic[Key]):
     def __len__(self) -> int:
         return len(self._used_until)
 
-    def wait_s(self, key: Key) -> float:
+    def use_or_wait_s(self, key: Key) -> float:
         """Count one use and return 0. If it is too early, count nothing and return the seconds to wait."""
-        early_s = self.early_s(key)
+        early_s = self.remaining_wait_s(key)
         if early_s:
             return early_s
         now_s = self._now_s()
@@ -72,7 +72,7 @@ class Rates(Generic[Key]):
             self._forget(now_s)
         return 0.0
 
-    def early_s(self, key: Key) -> float:
+    def remaining_wait_s(self, key: Key) -> float:
         """Return the seconds until another use is allowed. Count nothing."""
         now_s, step_s = self._now_s(), 1 / self._rate.per_s
         until = max(self._used_until.get(key, now_s), now_s) + step_s
@@ -122,7 +122,7 @@ class Turns:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def arrived(self, worker: Worker) -> None:
+    def schedule(self, worker: Worker) -> None:
         """Run a worker that has new work now, or schedule it."""
         if worker in self._waiting:
             return

@@ -9,8 +9,8 @@
   in the peer's budget, and the socket is not read while a complete frame waits. If a peer sends small frames faster
   than `small_frames_per_s`, reading from it pauses, and this is an offence.
 * The connection to a peer that seems dead (`connection_limits.py`) is aborted.
-* An orderly end (`take_leave`) closes our direction and reads until the peer has closed its direction: to close a
-  socket that has unread bytes can lose bytes that were sent.
+* An orderly end (`close_gracefully`) closes our direction and reads until the peer has closed its direction: to close
+  a socket that has unread bytes can lose bytes that were sent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEAVE_SECONDS = 5.0
 _WRITE_BUFFER = 256 * 1024
 _OPENED_AT_ONCE = 16 * 1024
 """Encrypted bytes that are decrypted between two readings of the clock."""
-_MIN_REST_S = 0.2
+_MIN_PAUSE_S = 0.2
 """Minimum pause in seconds of a peer over its allowance, so that the peer causes few timers."""
 _MULTIPLEXED = 256 * 1024
 """Maximum bytes that the multiplexer may prepare while the socket is blocked."""
@@ -120,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0
         """Parts of `budget`: received bytes that wait to be decrypted, and bytes that wait for the socket."""
         self._small_frames = Allowance(limits.small_frames_per_s, limits.small_frames_at_once, monotonic())
-        self._rest: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
         """The end of a pause in reading because of small frames; None without a pause."""
         self._disconnected = False
         """True if the socket is closed; received data is still handled."""
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return (name[0], name[1]) if name else None
 
-    def kept_in(self, budget: Budget) -> int:
+    def reserved_in(self, budget: Budget) -> int:
         """Return the bytes that this connection has reserved in a shared budget."""
         own = (self.budget, *self._streams.budgets())
         return sum(reserved.used for reserved in own if reserved in budget)
@@ -161,10 +161,10 @@ class Connection(asyncio.BufferedProtocol):
     def stream_opened(self, stream: Stream) -> None:
         self._owner.stream_opened(self, stream)
 
-    def tell_over_limit(self) -> None:
+    def report_over_limit(self) -> None:
         self._owner.connection_over_limit(self)
 
-    def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
+    def exceeded_limits(self, budget: Budget, count: int) -> tuple[bool, bool]:
         """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's limit."""
         peers = self._owner.resources.peer(self.peer, self.address)
         return budget.used + count > budget.limit, peers.used + count > peers.limit
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.close()
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
-    def take_leave(self) -> None:
+    def close_gracefully(self) -> None:
         """Send GO_AWAY and close our direction. If the peer does not close its own in `LEAVE_SECONDS`, abort."""
         transport = self._transport
         if self.closed or transport is None or self._channel is None or transport.is_closing():
@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._mux.go_away(GoAway.NORMAL)
         transport.write(self._channel.seal(self._mux.take()))
-        if self._has_frame or self._rest is not None:
+        if self._has_frame or self._pause is not None:
             transport.resume_reading()  # otherwise the peer's end of file would never be received
         with suppress(OSError):  # the peer may have reset the connection
             transport.write_eof()
@@ -208,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def shed(self) -> None:
+    def abort_and_release(self) -> None:
         """Abort the connection, and release its reservations before the socket is closed."""
         self.abort()
         for budget in (self.budget, *self._streams.budgets()):
@@ -222,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         self._transport.set_write_buffer_limits(_WRITE_BUFFER)
-        self._timer = self._loop.call_later(self._limits.handshake_s, self._too_late)
+        self._timer = self._loop.call_later(self._limits.handshake_s, self._handshake_timed_out)
         self._upgrade = Upgrade(self._identity, self.dialed, self._expected)
         self._transport.write(self._upgrade.start())
 
@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         self._liveness.received_s = self._loop.time()
         if self._channel is not None:
             self._channel.feed(data)
-            self._owner.turns.arrived(self)
+            self._owner.turns.schedule(self)
             self._pause_or_resume()
         elif self._upgrade is not None:
             try:
@@ -252,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             self._open_frames(until_s)
         except ProtocolError as error:
             self._fail(error)
-        done = self.closed or self._rest is not None or not self._has_frame
+        done = self.closed or self._pause is not None or not self._has_frame
         if self._disconnected and done:
             self._end()
         else:
@@ -262,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_or_resume(self) -> None:
         """Reserve the received data that waits. Read from the socket only while no complete frame waits."""
         if self._transport is not None and not self.closed and self._reserve_received():
-            if self._has_frame or self._rest is not None:
+            if self._has_frame or self._pause is not None:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
@@ -273,21 +273,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _open_frames(self, until_s: float) -> None:
         channel, mux, allowance = self._channel, self._mux, self._small_frames
-        while channel is not None and channel.has_frame and self._rest is None and not self.closed:
+        while channel is not None and channel.has_frame and self._pause is None and not self.closed:
             before = channel.frames + mux.frames
             opened = channel.open(at_most=_OPENED_AT_ONCE)
             self._streams.act_on(mux.receive(opened))
             allowance.left -= max(0, channel.frames + mux.frames - before - len(opened) // LARGE_FRAME)
             now_s = monotonic()
             if allowance.left < 0 and (wait_s := allowance.wait_s(now_s)):
-                self._rest = self._loop.call_later(max(wait_s, _MIN_REST_S), self._end_pause)
-                self.tell_over_limit()
+                self._pause = self._loop.call_later(max(wait_s, _MIN_PAUSE_S), self._end_pause)
+                self.report_over_limit()
             if now_s >= until_s:
                 break
 
     def _end_pause(self) -> None:
-        self._rest = None
-        self._owner.turns.arrived(self)
+        self._pause = None
+        self._owner.turns.schedule(self)
 
     def pause_writing(self) -> None:
         self._streams.congested = True
@@ -312,15 +312,15 @@ class Connection(asyncio.BufferedProtocol):
         if not self.ready.done():
             self._refuse(ProtocolError(str(exc) if exc else "the peer closed the connection during the handshake"))
         self._disconnected = True
-        if self.closed or self._rest is not None or not self._has_frame:
+        if self.closed or self._pause is not None or not self._has_frame:
             self._end()
 
     def _end(self) -> None:
         """End the connection, because the socket is closed and its data is handled or dropped."""
         self.closed = True
         self._owner.turns.leave(self)
-        if self._rest is not None:
-            self._rest.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
         self.end_streams()
         self._channel = None  # frees undecrypted data; reference cycles keep the connection until garbage collection
         self._owner.connection_gone(self)
@@ -346,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.connection_ready(self)
         if not self.closed:
             self._streams.act_on(self._mux.receive(upgrade.leftover))
-            self._owner.turns.arrived(self)
+            self._owner.turns.schedule(self)
 
     def _check_liveness(self) -> None:
         """Check that the peer is alive, and schedule the next check."""
@@ -375,8 +375,8 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _no_room(self, count: int) -> None:
-        if any(self.over_own(self.budget, count)):
-            self.tell_over_limit()
+        if any(self.exceeded_limits(self.budget, count)):
+            self.report_over_limit()
         self.expel()
 
     def expel(self) -> None:
@@ -404,7 +404,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(sealed)
         self._streams.flushed()
 
-    def _too_late(self) -> None:
+    def _handshake_timed_out(self) -> None:
         self._refuse(ProtocolError(f"the handshake took longer than {self._limits.handshake_s:g} s"))
         self.abort()
 

@@ -42,11 +42,11 @@ class StreamsOwner(Protocol):
         """Return a budget for a stream of this protocol."""
         ...
 
-    def over_own(self, budget: Budget, count: int) -> tuple[bool, bool]:
+    def exceeded_limits(self, budget: Budget, count: int) -> tuple[bool, bool]:
         """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's limit."""
         ...
 
-    def tell_over_limit(self) -> None: ...
+    def report_over_limit(self) -> None: ...
 
     def expel(self) -> None:
         """End the connection, because the peer exceeds its memory."""
@@ -112,7 +112,7 @@ class ConnectionStreams:
     def send(self, number: int, data: bytes) -> None:
         if not self._mux.send(number, data) and number in self._streams:
             stream = self._streams[number]
-            own = self._connection.over_own(stream.budget, len(data))
+            own = self._connection.exceeded_limits(stream.budget, len(data))
             self._loop.call_soon(self._end_for_memory, stream, *own)
         self._connection.flush_soon()
 
@@ -135,7 +135,7 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def over_budget(self, stream: Stream, count: int) -> None:
-        self._end_for_memory(stream, *self._connection.over_own(stream.budget, count))
+        self._end_for_memory(stream, *self._connection.exceeded_limits(stream.budget, count))
 
     def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None:
         self._writers.setdefault(stream.id, (stream, []))[1].append(callback)
@@ -266,7 +266,7 @@ class ConnectionStreams:
         if stream.was_reset or self._connection.closed:
             return
         if streams_own or peers_own:
-            self._connection.tell_over_limit()
+            self._connection.report_over_limit()
         if peers_own:
             self._connection.expel()
         else:

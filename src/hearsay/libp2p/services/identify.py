@@ -163,14 +163,14 @@ class Identification:
             self._sequences.pop(peer, None)
 
     def _answer(self, stream: Stream) -> None:
-        if self._asked.wait_s(stream.peer):
+        if self._asked.use_or_wait_s(stream.peer):
             stream.reset()
         else:
             stream.write(frame(self._identity(stream.peer)))
             stream.finish()
 
     def _pushed(self, stream: Stream) -> None:
-        if self._pushes.wait_s(stream.peer):
+        if self._pushes.use_or_wait_s(stream.peer):
             stream.reset()
         else:
             self._start(self._read(stream))

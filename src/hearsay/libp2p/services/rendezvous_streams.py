@@ -68,7 +68,7 @@ class _Registration:
 
 
 @dataclass(slots=True)
-class _Peer:
+class _PeerAccount:
     budget: Budget
     count: int = 0
     record: bytes = b""
@@ -77,7 +77,7 @@ class _Peer:
 
 
 @dataclass(slots=True)
-class _Address:
+class _AddressAccount:
     budget: Budget
     registrations: dict[tuple[str, PeerId], _Registration] = field(
         default_factory=dict[tuple[str, PeerId], "_Registration"]
@@ -92,11 +92,11 @@ class Registry:
         self._limits = limits or RegistryLimits()
         self.budget = Budget("rendezvous", self._limits.bytes)
         self._names: dict[str, dict[PeerId, _Registration]] = {}
-        self._peers: dict[PeerId, _Peer] = {}
-        self._addresses: dict[str, _Address] = {}
+        self._peers: dict[PeerId, _PeerAccount] = {}
+        self._addresses: dict[str, _AddressAccount] = {}
         self._count = 0
         """The number of the last registration. The registrations of a namespace are in the order of their numbers."""
-        self._looked_s = now_s()
+        self._last_expiry_s = now_s()
 
     def __len__(self) -> int:
         return sum(peer.count for peer in self._peers.values())
@@ -106,7 +106,7 @@ class Registry:
 
         `address` is the peer's address group (`resources.address_group`).
         """
-        if self._now_s() - self._looked_s >= EXPIRY_S:
+        if self._now_s() - self._last_expiry_s >= EXPIRY_S:
             self._expire()
         match asked.type:
             case MessageType.REGISTER:
@@ -126,26 +126,26 @@ class Registry:
             return Status.INVALID_NAMESPACE
         if asked.ttl_s > MAX_TTL_S:
             return Status.INVALID_TTL
-        known = self._peers.get(peer) or _Peer(Budget("registrations of a peer", self._limits.peer_bytes))
+        known = self._peers.get(peer) or _PeerAccount(Budget("registrations of a peer", self._limits.peer_bytes))
         if not self._learn(peer, known, asked.record):
             return Status.INVALID_RECORD
         self._unregister(asked.namespace, peer)
-        place = self._addresses.get(address) or _Address(
+        address_account = self._addresses.get(address) or _AddressAccount(
             Budget("registrations of an address", self._limits.address_bytes, (self.budget,))
         )
         self._count += 1
         until_s = self._now_s() + (asked.ttl_s or DEFAULT_TTL_S)
-        budget = Budget("registration", self._limits.bytes, (known.budget, place.budget))
+        budget = Budget("registration", self._limits.bytes, (known.budget, address_account.budget))
         made = _Registration(asked.namespace, peer, address, self._count, until_s, known.record, budget)
-        if known.count >= self._limits.per_peer or not self._make_room(made, known, place):
+        if known.count >= self._limits.per_peer or not self._make_room(made, known, address_account):
             return Status.UNAVAILABLE
-        self._peers[peer], self._addresses[address] = known, place
+        self._peers[peer], self._addresses[address] = known, address_account
         self._names.setdefault(made.namespace, {})[peer] = made
-        place.registrations[made.namespace, peer] = made
+        address_account.registrations[made.namespace, peer] = made
         known.count += 1
         return Status.OK
 
-    def _learn(self, peer: PeerId, known: _Peer, record: bytes) -> bool:
+    def _learn(self, peer: PeerId, known: _PeerAccount, record: bytes) -> bool:
         """Return True if the peer signed the record. Store it if it is the newest; a stored record needs no check."""
         if record == known.record:
             return True
@@ -159,7 +159,7 @@ class Registry:
             known.record, known.sequence = record, opened.sequence
         return opened.peer == peer
 
-    def _make_room(self, made: _Registration, peer: _Peer, place: _Address) -> bool:
+    def _make_room(self, made: _Registration, peer: _PeerAccount, address_account: _AddressAccount) -> bool:
         """Reserve memory for a registration. Returns False if the peer's own limit leaves no room.
 
         In a full namespace, remove a registration of the address that has most there. If memory of the address or of
@@ -173,8 +173,8 @@ class Registry:
         while not made.budget.reserve(made.bytes):
             if peer.budget.free < made.bytes:
                 return False
-            full = place
-            if place.budget.used + made.bytes <= place.budget.limit:
+            full = address_account
+            if address_account.budget.used + made.bytes <= address_account.budget.limit:
                 full = max(self._addresses.values(), key=lambda known: known.budget.used)
             if not full.registrations:
                 return False
@@ -195,10 +195,10 @@ class Registry:
         found = self._in_order(asked.namespace, after, upto, order)[sent:]
         page = found[: min(asked.limit or MAX_ANSWER, MAX_ANSWER)]
         room = self._limits.answer_bytes
-        for place, kept in enumerate(page):
+        for index, kept in enumerate(page):
             room -= len(kept.record) + len(name) + 16
             if room < 0:
-                del page[max(1, place) :]
+                del page[max(1, index) :]
                 break
         if len(page) < len(found):
             cookie = _COOKIE.pack(after, upto, sent + len(page), order)
@@ -245,7 +245,7 @@ class Registry:
             del self._peers[kept.peer]
 
     def _expire(self) -> None:
-        self._looked_s = now_s = self._now_s()
+        self._last_expiry_s = now_s = self._now_s()
         for kept in [kept for peers in self._names.values() for kept in peers.values() if kept.until_s <= now_s]:
             self._remove(kept)
 
@@ -280,9 +280,9 @@ class RendezvousPoint:
         self._of_address: Rates[str] = Rates(now_s, self.limits.address_rate)
         host.handle(PROTOCOL, self._opened)
 
-    def wait_s(self, peer: PeerId, address: str) -> float:
+    def use_or_wait_s(self, peer: PeerId, address: str) -> float:
         """Count a request of a peer and return 0. If it exceeds a rate, return the seconds to wait."""
-        return self._of_peer.wait_s(peer) or self._of_address.wait_s(address)
+        return self._of_peer.use_or_wait_s(peer) or self._of_address.use_or_wait_s(address)
 
     def ended(self, peer: PeerId) -> None:
         self._streams[peer] -= 1
@@ -356,7 +356,7 @@ class _Requests:
             if not stream.writable:
                 stream.call_when_writable(self._continue)
                 return
-            wait_s = self._point.wait_s(stream.peer, self._address)
+            wait_s = self._point.use_or_wait_s(stream.peer, self._address)
             if wait_s:
                 self._loop.call_later(wait_s, self._continue)
                 return

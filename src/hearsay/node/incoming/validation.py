@@ -95,7 +95,7 @@ class Validation:
         return bool(self._validators)
 
     @property
-    def looks(self) -> bool:
+    def checks_messages(self) -> bool:
         """Return True if messages or sequence numbers are checked; otherwise all messages are accepted."""
         return bool(self._validators) or self.numbers is not None
 
@@ -156,7 +156,7 @@ class Validation:
             if verdict is not Verdict.ACCEPT:
                 raise ValueError(f"topic {message.topic}: a validator answers {verdict.name}, so nothing is sent")
 
-    def copy_came(self, message_id: Identifier, peer: Identifier | None) -> None:
+    def add_sender(self, message_id: Identifier, peer: Identifier | None) -> None:
         """Let a waiting message also wait in the turn of another peer that sent a copy."""
         check = self._checks.get(message_id) if self._checks else None
         if check is None or not isinstance(peer, bytes) or check.running or peer in check.peers:

@@ -22,7 +22,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from hearsay.core.language.rpc import Message
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.wire.signing import Fault, check_us, signature_fault
+from hearsay.wire.signing import Fault, signature_check_us, signature_fault
 
 EXPENSIVE_US = 250
 """Microseconds; signatures whose check takes longer are checked on threads."""
@@ -42,7 +42,7 @@ class Batch:
     """Called with the verdicts. A message that no longer needs a check has no verdict."""
 
 
-class Line:
+class BatchQueue:
     """The batches that wait for a thread, and the messages that are being checked."""
 
     def __init__(self, slots: int, needed: Callable[[Message], bool]) -> None:
@@ -68,13 +68,13 @@ class Line:
             return batch
         return None
 
-    def end(self, batch: Batch) -> None:
+    def finish(self, batch: Batch) -> None:
         self._free += 1
         for message in batch.messages:
             assert message.encoded is not None
             self._checked.pop(message.encoded, None)
 
-    def leave(self, batch: Batch) -> None:
+    def remove(self, batch: Batch) -> None:
         """Remove the batch of a peer that is gone, if the batch waits."""
         if batch in self.waiting:
             self.waiting.remove(batch)
@@ -85,31 +85,31 @@ class Verification:
 
     def __init__(self, threads: int, needed: Callable[[Message], bool]) -> None:
         self._threads = threads
-        self._line = Line(threads, needed)
+        self._queue = BatchQueue(threads, needed)
         self._pool: ThreadPoolExecutor | None = None
         self._running: set[asyncio.Future[Verdicts]] = set()
         self._closed = False
 
     def ask(self, batch: Batch) -> None:
-        self._line.waiting.append(batch)
+        self._queue.waiting.append(batch)
         self._begin()
 
     def forget(self, batch: Batch) -> None:
         """Drop a batch whose verdicts are no longer needed."""
         batch.decided = lambda _: None
-        self._line.leave(batch)
+        self._queue.remove(batch)
 
     async def close(self) -> None:
         """Wait for the running checks, then end the threads."""
         self._closed = True
-        self._line.waiting.clear()
+        self._queue.waiting.clear()
         if self._running:
             await asyncio.wait(self._running)
         if self._pool is not None:
             self._pool.shutdown()
 
     def _begin(self) -> None:
-        while not self._closed and (batch := self._line.next()) is not None:
+        while not self._closed and (batch := self._queue.next()) is not None:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, "hearsay-signatures")
             running = asyncio.get_running_loop().run_in_executor(self._pool, check, batch.messages)
@@ -118,7 +118,7 @@ class Verification:
 
     def _done(self, batch: Batch, running: asyncio.Future[Verdicts]) -> None:
         self._running.discard(running)
-        self._line.end(batch)
+        self._queue.finish(batch)
         if not self._closed:
             self._begin()
             batch.decided(running.result())
@@ -126,7 +126,7 @@ class Verification:
 
 def is_expensive(messages: list[Message]) -> bool:
     """Return True if one of the signatures is expensive to check."""
-    return any(check_us(message) > EXPENSIVE_US for message in messages)
+    return any(signature_check_us(message) > EXPENSIVE_US for message in messages)
 
 
 def check(messages: list[Message]) -> Verdicts:

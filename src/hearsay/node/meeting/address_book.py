@@ -36,7 +36,7 @@ def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -
     return replace(control, extensions=control.extensions + added)
 
 
-def take_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
+def split_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
     """Return the RPC without its records, and at most `MAX_RECORDS` of these records."""
     control = rpc.control
     if control is None or not any(extension.field == RECORD_FIELD for extension in control.extensions):
@@ -94,9 +94,9 @@ class AddressBook:
         return tuple(self._known)
 
     def learn(
-        self, envelope: bytes, source: str, *, teller: PeerId | None = None, named: PeerId | None = None
+        self, envelope: bytes, source: str, *, sender: PeerId | None = None, named: PeerId | None = None
     ) -> tuple[PeerId, bool] | None:
-        """Keep a signed record if it is the newest of its peer. `teller` is the peer that sent it.
+        """Keep a signed record if it is the newest of its peer. `sender` is the peer that sent it.
 
         Return the peer, and True if the record is newer than the known one; None if it is invalid or not of `named`.
         """
@@ -111,7 +111,7 @@ class AddressBook:
             sealed.check()
         except EncodingError:
             return None
-        known = self._entry_for(record.peer, source, record.peer == teller)
+        known = self._entry_for(record.peer, source, record.peer == sender)
         known.sequence, known.envelope = record.sequence, envelope
         known.signed = self._usable(record.peer, record.addresses)
         return record.peer, True
@@ -219,7 +219,7 @@ class AddressBoard:
     def latest(self) -> tuple[AddressNews, ...]:
         return tuple(self._latest.values())
 
-    def tell(self, news: AddressNews) -> None:
+    def report(self, news: AddressNews) -> None:
         before = self._latest.get(news.address)
         self._latest[news.address] = news
         if before is None or replace(before, retry_s=None) != replace(news, retry_s=None):

@@ -124,7 +124,7 @@ class DialQueue:
         self._early_s = None
         if len(self._dialling) >= self._limits.at_once:
             return None
-        if self._waiting and (early_s := self._rates.early_s(None)):
+        if self._waiting and (early_s := self._rates.remaining_wait_s(None)):
             self._early_s = early_s
             return None
         now_s = self._now_s()
@@ -176,7 +176,7 @@ class DialQueue:
     def _free_in_s(self, group: str) -> float:
         """Return the seconds until an address group may be dialled; infinite while its maximum of dials runs."""
         most = self._limits.of_names if group == _NAMES else self._limits.of_address
-        return self._address_rates.early_s(group) if self._of_address[group] < most else inf
+        return self._address_rates.remaining_wait_s(group) if self._of_address[group] < most else inf
 
     def _enqueue(self, planned: PlannedDial, due_s: float) -> PeerId | None:
         if planned.peer in self:
@@ -206,9 +206,9 @@ class DialQueue:
         self._dialling[planned.peer] = planned.addresses
         self._of_source[begun.source] += 1
         self._of_address.update(begun.groups)
-        self._rates.wait_s(None)
+        self._rates.use_or_wait_s(None)
         for group in begun.groups:
-            self._address_rates.wait_s(group)
+            self._address_rates.use_or_wait_s(group)
         return begun
 
 

@@ -26,7 +26,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.services.identify import Identity
 from hearsay.libp2p.services.rendezvous import open_unsigned
-from hearsay.node.conduct import KeptOut
+from hearsay.node.conduct import Ban
 from hearsay.node.meeting.address_book import AddressBook, AddressNews, AddressState, BookLimits
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
 
@@ -50,40 +50,40 @@ class Discovery:
         host: NodeHost,
         first_retry_s: float = FIRST_RETRY_S,
         *,
-        tell: Callable[[AddressNews], None] = lambda news: None,
+        report: Callable[[AddressNews], None] = lambda news: None,
         protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
         limits: DiscoveryLimits | None = None,
-        kept_out: Callable[[PeerId | None, str], KeptOut | None] = lambda peer, address: None,
+        ban_of: Callable[[PeerId | None, str], Ban | None] = lambda peer, address: None,
     ) -> None:
-        """Create the discovery. `tell` gets each state of bootstrap addresses; `protocol_of` returns the pubsub
-        protocol of a peer or ""; `kept_out` returns the ban of a peer or an address."""
+        """Create the discovery. `report` gets each state of bootstrap addresses; `protocol_of` returns the pubsub
+        protocol of a peer or ""; `ban_of` returns the ban of a peer or an address."""
         self._host = host
-        self._tell = tell
+        self._report = report
         self._protocol_of = protocol_of
-        self._kept_out = kept_out
+        self._ban_of = ban_of
         self._first_retry_s = first_retry_s
         self._limits = limits or DiscoveryLimits()
         self._tasks = Tasks()
-        self._changed: dict[PeerId, asyncio.Event] = {}
-        self._kept: set[PeerId] = set()
+        self._gone: dict[PeerId, asyncio.Event] = {}
+        self._bootstrap_peers: set[PeerId] = set()
         self.book = AddressBook(host.can_dial, self._limits.book)
         self._queue = DialQueue(monotonic, self._limits.dials)
         self._records: Rates[str] = Rates(monotonic, self._limits.records)
-        self._wanted: dict[PeerId, asyncio.Future[None]] = {}
+        self._dial_ends: dict[PeerId, asyncio.Future[None]] = {}
         """Futures by queued peer, set when its dial has ended or was dropped."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         host.on_peer_down.append(self._lost)
 
-    def keep(self, address: Multiaddr) -> None:
+    def keep_connected(self, address: Multiaddr) -> None:
         """Keep a connection to the peer at an address."""
-        self._tasks.start(self._keep(address))
+        self._tasks.start(self._keep_connected(address))
 
-    def learn(self, envelope: bytes, teller: PeerId, named: PeerId | None = None) -> None:
+    def learn(self, envelope: bytes, sender: PeerId, named: PeerId | None = None) -> None:
         """Keep a signed record that a connected peer sent, if it is valid, new, and of `named` (if given)."""
-        source = self._host.address_of(teller)
-        if not self._records.wait_s(source):
-            self._forgive_if_newer(self.book.learn(envelope, source, teller=teller, named=named))
+        source = self._host.address_of(sender)
+        if not self._records.use_or_wait_s(source):
+            self._forgive_if_newer(self.book.learn(envelope, source, sender=sender, named=named))
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
         """Keep the signed record that a peer sends about itself, so that the node can dial it later."""
@@ -98,7 +98,7 @@ class Discovery:
 
     def found_record(self, record: bytes, source: str) -> None:
         """Queue the peer of a registration, which is a signed record or has the older unsigned form."""
-        if self._records.wait_s(source):
+        if self._records.use_or_wait_s(source):
             return
         learnt = self.book.learn(record, source)
         if learnt is not None:
@@ -117,13 +117,13 @@ class Discovery:
 
     def hang_up(self, peer: PeerId) -> None:
         """Disconnect a peer that is no longer needed. Keep bootstrap peers, which would be dialled again."""
-        if peer not in self._kept:
+        if peer not in self._bootstrap_peers:
             self._host.disconnect(peer)
 
     async def reach(self, peer: PeerId) -> bool:
         """Dial a peer with known addresses in its turn. Returns True if it is connected afterwards."""
         if self._enqueue(peer, self.book.source(peer)):
-            wanted = self._wanted.setdefault(peer, asyncio.get_running_loop().create_future())
+            wanted = self._dial_ends.setdefault(peer, asyncio.get_running_loop().create_future())
             await asyncio.shield(wanted)
         return peer in self._host.connections
 
@@ -186,11 +186,11 @@ class Discovery:
             self._dial_soon(0.0)
 
     def _finish_dial(self, peer: PeerId) -> None:
-        wanted = self._wanted.pop(peer, None)
+        wanted = self._dial_ends.pop(peer, None)
         if wanted is not None and not wanted.done():
             wanted.set_result(None)
 
-    async def _keep(self, address: Multiaddr) -> None:
+    async def _keep_connected(self, address: Multiaddr) -> None:
         retries = Retries(self._first_retry_s)
         loop = asyncio.get_running_loop()
         before: PeerId | None = None
@@ -198,22 +198,22 @@ class Discovery:
             if (known := self._ban_at(address, before)) is not None:
                 reason = f"banned for {known.how_long}: {known.why}"
                 news = AddressNews(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
-                self._tell(news)
+                self._report(news)
                 await asyncio.sleep(known.for_s)
                 continue
             try:
                 peer = await self._host.dial(address)
             except OwnAddress:
-                self._tell(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
+                self._report(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
                 return
             except DialError as error:
                 wait_s = retries.wait_s()
-                self._tell(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
+                self._report(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
                 await asyncio.sleep(wait_s)
                 continue
             since = loop.time()
-            self._kept.add(peer)
-            gone = self._changed.setdefault(peer, asyncio.Event())
+            self._bootstrap_peers.add(peer)
+            gone = self._gone.setdefault(peer, asyncio.Event())
             await self._report_connected(address, peer, before)
             before = peer
             while peer in self._host.connections:
@@ -226,12 +226,12 @@ class Discovery:
                 wait_s = retries.wait_s()
             else:
                 retries.succeeded()
-            self._tell(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
+            self._report(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
             await asyncio.sleep(wait_s)
 
-    def _ban_at(self, address: Multiaddr, found: PeerId | None) -> KeptOut | None:
+    def _ban_at(self, address: Multiaddr, found: PeerId | None) -> Ban | None:
         """Return the ban of an address, of the peer that it names, or of the peer `found` there before."""
-        return self._kept_out(address.peer or found, address_group(address.parts[0][1]))
+        return self._ban_of(address.peer or found, address_group(address.parts[0][1]))
 
     async def _report_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
         protocol = "" if self._protocol_of is None else await self._protocol_of(peer)
@@ -240,9 +240,9 @@ class Discovery:
         remarks = [] if protocol or self._protocol_of is None else [NO_PUBSUB]
         if before not in (None, peer):
             remarks.append(f"another peer than before, {to_text(before)}")
-        self._tell(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
+        self._report(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
 
     def _lost(self, peer: PeerId) -> None:
-        gone = self._changed.get(peer)
+        gone = self._gone.get(peer)
         if gone is not None:
             gone.set()

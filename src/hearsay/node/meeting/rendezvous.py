@@ -147,7 +147,7 @@ class RendezvousSearch:
         topics: Callable[[], Iterable[str]],
         record: Callable[[], bytes],
         found: Callable[[bytes, str], None],
-        tell: Callable[[AddressNews], None],
+        report: Callable[[AddressNews], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
         """Create the search. `found` is called with each registration and the address of its point."""
@@ -155,7 +155,7 @@ class RendezvousSearch:
         self._topics = topics
         self._record = record
         self._found = found
-        self._tell = tell
+        self._report = report
         self._interval_s = interval_s
         self._joined = [asyncio.Event() for _ in points]
         self._tasks = Tasks()
@@ -192,12 +192,12 @@ class RendezvousSearch:
             except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
                 wait_s = retries.wait_s()
                 reason = error.reason if isinstance(error, DialError) else str(error) or "no answer in time"
-                self._tell(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
+                self._report(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
                 point = None
                 await asyncio.sleep(wait_s)
                 continue
             retries.succeeded()
-            self._tell(AddressNews(str(address), AddressState.CONNECTED, "the node asks it for peers", point))
+            self._report(AddressNews(str(address), AddressState.CONNECTED, "the node asks it for peers", point))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
                     await joined.wait()
@@ -244,13 +244,13 @@ class Searches:
         self,
         topics: Callable[[], Collection[str]],
         record: Callable[[], bytes],
-        tell: Callable[[AddressNews], None],
+        report: Callable[[AddressNews], None],
     ) -> None:
-        """Search for peers of `topics`. Points get the node's `record`; `tell` gets each state of a point."""
+        """Search for peers of `topics`. Points get the node's `record`; `report` gets each state of a point."""
         if self._config.rendezvous:
             points = [Multiaddr.parse(address) for address in self._config.rendezvous]
             found = self._discovery.found_record
-            search = RendezvousSearch(self._host, points, topics=topics, record=record, found=found, tell=tell)
+            search = RendezvousSearch(self._host, points, topics=topics, record=record, found=found, report=report)
             self._searches.append(search)
         if self._config.dht:
             assert isinstance(self._host, PyLibp2pHost)

@@ -33,13 +33,13 @@ class RequestHandler:
         self,
         discovery: Discovery,
         ping_service: PingService,
-        speakers: Callable[[], tuple[PeerId, ...]],
+        router_peers: Callable[[], tuple[PeerId, ...]],
         feed: Callable[[Event], None],
     ) -> None:
-        """Create the handler. `speakers` returns the peers of the router; `feed` passes an event to the router."""
+        """Create the handler. `router_peers` returns the peers of the router; `feed` passes an event to it."""
         self._discovery = discovery
         self._ping_service = ping_service
-        self._speakers = speakers
+        self._router_peers = router_peers
         self._feed = feed
         self._tasks = Tasks()
         self._dialing: set[PeerId] = set()
@@ -73,7 +73,7 @@ class RequestHandler:
                 await asyncio.sleep(STREAM_SECONDS)
         finally:
             self._dialing.discard(peer)
-        if peer not in self._speakers():
+        if peer not in self._router_peers():
             self._feed(DialFailed(peer))
 
     async def _ping(self, peer: PeerId) -> None:
@@ -83,11 +83,11 @@ class RequestHandler:
                 seconds = await self._ping_service.round_trip_s(peer)
         except (StreamClosed, ProtocolError, TimeoutError):
             pass  # counts as the maximum
-        if peer in self._speakers():
+        if peer in self._router_peers():
             self._feed(RoundTripMeasured(peer, int(seconds * 1_000_000)))
 
     def _find(self, topic: TopicId, count: int) -> None:
         if self._closed:
             return
-        known = sorted({*self._speakers(), *self._discovery.known})
+        known = sorted({*self._router_peers(), *self._discovery.known})
         self._feed(ContactsFound(topic, tuple(sample(known, min(count, len(known))))))

@@ -189,7 +189,7 @@ class Durations:
         while len(asked) > MOST_ASKED:
             del asked[next(iter(asked))]
 
-    def came(self, messages: Iterable[Message]) -> None:
+    def copies_received(self, messages: Iterable[Message]) -> None:
         if not self._asked:
             return
         for message in messages:
@@ -216,7 +216,7 @@ class Durations:
             yield histogram.family(name, text)
 
 
-LOOK_S = 0.25
+CHECK_INTERVAL_S = 0.25
 DELAY_BOUNDS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -233,7 +233,7 @@ class LoopDelay:
         self._timer.cancel()
 
     def _arm(self) -> None:
-        self._due_s = self._loop.time() + LOOK_S
+        self._due_s = self._loop.time() + CHECK_INTERVAL_S
         self._timer = self._loop.call_at(self._due_s, self._measure)
 
     def _measure(self) -> None:
