@@ -15,10 +15,9 @@ from typing import Any, Literal, TypeAlias
 from hearsay.text.numbers import Form
 
 Better: TypeAlias = Literal["more", "less", ""]
-View: TypeAlias = Literal["study", "compared", "cost", "report", "terminal", "verdict", "scale"]
+View: TypeAlias = Literal["study", "compared", "cost", "report", "terminal"]
 """Where a metric is shown: `study` in tables of studies, `compared` by `hearsay compare` and in charts of sweeps,
-`cost` among the costs of the machine, `report` in the table of a report, `terminal` by `hearsay analyze`. No code
-reads `verdict` and `scale`."""
+`cost` among the costs of the machine, `report` in the table of a report, `terminal` by `hearsay analyze`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +59,18 @@ def _views(*names: View) -> frozenset[View]:
     return frozenset(names)
 
 
-_EVERYWHERE: frozenset[View] = _views("study", "compared", "report", "terminal", "scale")
+_EVERYWHERE: frozenset[View] = _views("study", "compared", "report", "terminal")
 _STUDIES = "guide/studies.md#figures"
 
 METRICS = (
     Metric("delivery_ratio", "delivered", "percent", "more", "deliveries to eligible nodes over those due",
-           _EVERYWHERE | _views("verdict"), "delivery_ratio", "delivery_ratio"),
+           _EVERYWHERE, "delivery_ratio", "delivery_ratio"),
     Metric("latency_p50_ms", "p50 latency", "ms", "less", "half of the deliveries took at most this long",
            _views("study", "compared", "report", "terminal"), "latency_p50_ms", "latency_ms.p50", short="p50"),
     Metric("latency_p90_ms", "p90 latency", "ms", "less", "90 % of the deliveries took at most this long",
            _views("study"), "latency_p90_ms", "latency_ms.p90", short="p90"),
     Metric("latency_p99_ms", "p99 latency", "ms", "less", "99 % of the deliveries took at most this long",
-           _EVERYWHERE | _views("verdict"), "latency_p99_ms", "latency_ms.p99", short="p99"),
+           _EVERYWHERE, "latency_p99_ms", "latency_ms.p99", short="p99"),
     Metric("latency_max_ms", "slowest delivery", "ms", "less", "the slowest delivery",
            _views("study", "report", "terminal"), "latency_max_ms", "latency_ms.max", short="slowest"),
     Metric("hops_mean", "hops", "number", "less", "mean number of links that a first copy crossed",
@@ -80,14 +79,14 @@ METRICS = (
            _views("study"), "hops_max", "hops.max", "int"),
     Metric("copies_per_delivery", "copies per delivery", "number", "less",
            "first copies and duplicates over deliveries",
-           _EVERYWHERE | _views("verdict"), "copies_per_delivery", "copies_per_delivery", short="copies"),
+           _EVERYWHERE, "copies_per_delivery", "copies_per_delivery", short="copies"),
     Metric("control_per_delivery", "control per delivery", "number", "less",
            "control parts sent (all but messages, subscriptions and hellos) over deliveries",
            _views("study", "compared"), short="control parts", section=_STUDIES),
     Metric("control_bytes_share", "control", "percent", "less", "control bytes over all bytes sent",
            _views("report", "terminal"), "control_bytes_share", "control_bytes_share"),
     Metric("bytes_per_node", "sent per node", "bytes", "less", "mean number of bytes that a node sent",
-           _views("study", "compared", "report", "terminal", "verdict"), "bytes_out_mean", "bytes_out.mean"),
+           _views("study", "compared", "report", "terminal"), "bytes_out_mean", "bytes_out.mean"),
     Metric("load_max_over_mean", "load max/mean", "number", "less",
            "bytes that the busiest node sent over the mean of all nodes",
            _views("report", "terminal"), "bytes_out_max_over_mean", "bytes_out.max_over_mean"),
@@ -95,13 +94,13 @@ METRICS = (
            _views("report"), "bytes_out_gini", "bytes_out.gini", short="Gini"),
     Metric("uplink_share", "share of the uplink", "percent", "less",
            "mean number of bytes that a node sent over the capacity of its uplink in the simulated time",
-           _views("study", "compared", "report", "terminal", "verdict"), "uplink_share_mean", "uplink_share.mean",
+           _views("study", "compared", "report", "terminal"), "uplink_share_mean", "uplink_share.mean",
            short="of uplink", optional=True),
     Metric("uplink_share_max", "largest share of an uplink", "percent", "less",
            "bytes that the busiest node sent over the capacity of its uplink in the simulated time",
            _views(), "uplink_share_max", "uplink_share.max", optional=True),
     Metric("state_per_node", "state per node", "bytes", "less", "mean number of bytes that a node keeps in memory",
-           _views("report", "terminal", "scale"), "state_bytes_mean", "state_bytes.mean", short="state"),
+           _views("report", "terminal"), "state_bytes_mean", "state_bytes.mean", short="state"),
     Metric("state_max", "largest state", "bytes", "less", "largest number of bytes that a node kept in memory",
            _views(), "state_bytes_max", "state_bytes.max", "bigint"),
     Metric("messages", "messages", "count", "", "messages published", _views("study"), kind="bigint",
