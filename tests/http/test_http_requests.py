@@ -16,7 +16,7 @@ def read(*pieces, most=MOST):
     reader = RequestReader(most)
     try:
         for piece in pieces:
-            if (found := reader.take(piece)) is not None:
+            if (found := reader.feed(piece)) is not None:
                 return found
     except BadRequest as refused:
         return refused.status

@@ -46,7 +46,7 @@ def test_who_joins_gets_the_whole_first():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {"source": "test"}, asyncio.get_running_loop())
         viewer = broadcast.join()
-        broadcast.beat(5, {"over": False}, never_asked)
+        broadcast.answer_and_send(5, {"over": False}, never_asked)
         return await viewer.next()
 
     sent = asyncio.run(watched())
@@ -60,7 +60,7 @@ def test_who_joins_before_the_source_has_begun_learns_what_it_waits_for():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "the paint dries")
         early = broadcast.join()
         sent = await early.next()
-        broadcast.beat(5, {"over": False}, never_asked)
+        broadcast.answer_and_send(5, {"over": False}, never_asked)
         return sent, await early.next(), broadcast.awaited
 
     sent, first, awaited = asyncio.run(watched())
@@ -75,12 +75,12 @@ def test_no_more_look_and_ask_than_there_is_room_for():
         asked = [asyncio.ensure_future(broadcast.ask({"do": number})) for number in range(MOST_ASKED + 1)]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         assert [str(each.exception()) for each in done] == [f"more than {MOST_ASKED} requests wait"]
-        broadcast.beat(0, {}, lambda request: request["do"])
+        broadcast.answer_and_send(0, {}, lambda request: request["do"])
         found = await asyncio.gather(*asked[:-1])
         viewers = [broadcast.join() for _ in range(MOST_VIEWERS)]
         with pytest.raises(Refused):
             broadcast.join()
-        broadcast.part(viewers[0])
+        broadcast.leave(viewers[0])
         broadcast.join()
         return found
 

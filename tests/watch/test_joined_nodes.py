@@ -37,7 +37,7 @@ from hearsay.watch.row_stream import (
     MOST_LINE,
     MOST_NAMES,
     MOST_ROWS,
-    NoRows,
+    MalformedLine,
     Numbers,
     Piece,
     RowStream,
@@ -142,8 +142,8 @@ class Followed(RowStream):
         super().__init__(Picture(DrawnNodes()), [])
         self.parted = asyncio.Queue()
 
-    def part(self, viewer):
-        super().part(viewer)
+    def leave(self, viewer):
+        super().leave(viewer)
         self.parted.put_nowait(viewer)
 
 
@@ -215,7 +215,7 @@ def test_a_piece_is_read_as_it_was_said(peers, topics, rows, can):
 def test_any_line_is_a_piece_or_refused(line):
     try:
         found = piece_of(line)
-    except NoRows:
+    except MalformedLine:
         return
     assert isinstance(found, Piece)
     assert found.rows.shape[1] == 13
@@ -232,7 +232,7 @@ def test_any_line_is_a_piece_or_refused(line):
 )
 def test_a_piece_has_so_much_and_no_more(most, more):
     piece_of(most.line().removeprefix(b"data: "))
-    with pytest.raises(NoRows):
+    with pytest.raises(MalformedLine):
         piece_of(more.line().removeprefix(b"data: "))
 
 
@@ -334,7 +334,7 @@ def test_names_of_all_nodes_are_bounded():
 def test_names_of_a_node_are_bounded():
     names = SharedNames(Numbers(), Numbers())
     names.translated(Piece(("x",) * MOST_NAMES, (), no_rows()))
-    with pytest.raises(NoRows):
+    with pytest.raises(MalformedLine):
         names.translated(Piece(("x",), (), no_rows()))
 
 
@@ -345,7 +345,7 @@ async def test_a_follower_that_takes_lines_too_slowly_is_let_go():
     topics = []
     for number in range(MOST_FRAMES + 1):
         topics.append(f"topic {number}")
-        stream.tell(no_rows(), (("me",), topics), 0)
+        stream.send_rows(no_rows(), (("me",), topics), 0)
         assert await other.next() is not None
     assert await slow.next() is None
 
@@ -355,5 +355,5 @@ def test_few_follow_at_a_time():
     viewers = [stream.join() for _ in range(MOST_FOLLOWERS)]
     with pytest.raises(Refused):
         stream.join()
-    stream.part(viewers[0])
+    stream.leave(viewers[0])
     stream.join()

@@ -70,7 +70,7 @@ def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
     early, late = Page(), Page()
     places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     for number, (start, stop) in enumerate(pairwise(places)):
-        picture.take(rows[start:stop])
+        picture.add_rows(rows[start:stop])
         early.apply(news := picture.changes(stop))
         if number == min(joined, len(places) - 2):
             late.apply(picture.whole(stop), whole=True)
@@ -84,7 +84,7 @@ def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
 def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size):
     picture, all_of_it, history = Picture(DrawnNodes(25)), Page(), History(most)
     for start in range(0, len(rows), size):
-        picture.take(rows[start : start + size])
+        picture.add_rows(rows[start : start + size])
         all_of_it.apply(news := picture.changes(start + 1))
         history.add(news)
         history.add({"number": 0, "now": start + 1, "rates": [0] * 7})  # it stands still
@@ -105,7 +105,7 @@ def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size)
 def test_a_large_network_is_shown_by_cells(rows):
     """25 nodes are shown by cells; a time between rows has the density of the rows until then."""
     picture = Picture(DrawnNodes(25, 8))
-    picture.take(rows)
+    picture.add_rows(rows)
     for spread in picture.spreads.by_number.values():
         whole = picture.density(spread.serial, 1 << 60)
         assert sum(whole["due"]) == spread.awaited.count
@@ -132,7 +132,7 @@ def test_a_large_network_is_shown_by_cells(rows):
 def test_the_sums_are_those_of_the_rows(rows):
     picture, page = Picture(DrawnNodes(25)), Page()
     for start in range(0, len(rows), 700):
-        picture.take(rows[start : start + 700])
+        picture.add_rows(rows[start : start + 700])
         page.apply(picture.changes(start))
     events = Counter(rows[:, Column.EVENT].tolist())
     sent = rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC]
@@ -159,7 +159,7 @@ def test_the_sums_are_those_of_the_rows(rows):
 def test_a_message_reaches_nodes_that_were_in_the_topic_each_once(rows, batch):
     picture, page = Picture(DrawnNodes(25)), Page()
     for start in range(0, len(rows), batch):
-        picture.take(rows[start : start + batch])
+        picture.add_rows(rows[start : start + batch])
         page.apply(picture.changes(start))
     members, expected, twice, late = set(), {}, 0, 0
     for row in rows[np.argsort(rows[:, 0], kind="stable")].tolist():
@@ -183,7 +183,7 @@ def test_a_message_reaches_nodes_that_were_in_the_topic_each_once(rows, batch):
 
 def test_links_are_those_of_grafts_and_prunes(rows):
     picture = Picture(DrawnNodes(25))
-    picture.take(rows)
+    picture.add_rows(rows)
     mesh = set()
     for row in rows[np.argsort(rows[:, 0], kind="stable")].tolist():
         event, peer, remote, topic = (row[at] for at in (Column.EVENT, Column.PEER, Column.REMOTE, Column.TOPIC))
@@ -208,8 +208,8 @@ def test_a_sample_is_drawn_of_many_and_all_are_counted():
 
 def test_nodes_that_are_met_are_drawn_until_there_are_enough():
     drawn = DrawnNodes(most=3)
-    drawn.meet(np.array([7, 4, -1]))
-    drawn.meet(np.array([4, 9, 12, 10**15]))
+    drawn.draw_new(np.array([7, 4, -1]))
+    drawn.draw_new(np.array([4, 9, 12, 10**15]))
     assert drawn.numbers == [4, 7, 9]
 
 
@@ -224,17 +224,17 @@ def published(count):
 
 def test_nothing_grows_with_the_run():
     picture = Picture(DrawnNodes(2))
-    picture.take(published(3 * MOST_MESSAGES))
+    picture.add_rows(published(3 * MOST_MESSAGES))
     assert len(picture.spreads.by_number) == MOST_MESSAGES
     assert len(picture.changes(0)["messages"]) == MOST_MESSAGES
-    picture.take(no_rows())
+    picture.add_rows(no_rows())
     assert "messages" not in picture.changes(0)
-    picture.take(published(MOST_FORGOTTEN + 3 * MOST_MESSAGES))
+    picture.add_rows(published(MOST_FORGOTTEN + 3 * MOST_MESSAGES))
     assert len(picture.spreads.forgotten) == MOST_FORGOTTEN
     joins = published(MOST_MOVES + 5)
     joins[:, Column.EVENT] = TraceEvent.JOIN
     joins[:, Column.PEER] = np.arange(len(joins))
-    picture.take(joins)
+    picture.add_rows(joins)
     assert len(picture.links.moves) == MOST_MOVES
     assert len(picture.links.members_at(0, len(joins))) == len(joins)
 
@@ -242,7 +242,7 @@ def test_nothing_grows_with_the_run():
 def test_the_figures_of_the_run_are_those_of_its_summary():
     picture = Picture(DrawnNodes(60))
     scenario = load_scenario(None, "r1", [("network.nodes", "60"), ("workload.messages", "8"), ("loss.rate", "0.2")])
-    summary = Simulation(scenario, watcher=picture.take).run().summary
+    summary = Simulation(scenario, watcher=picture.add_rows).run().summary
     run = picture.changes(0)["run"]
     assert run["latency_ms"] == pytest.approx(list(summary.latency_ms.values()), rel=0.001)
     assert run["reached"] / run["due"] == pytest.approx(summary.delivery_ratio)
@@ -254,7 +254,7 @@ def test_a_message_that_still_spreads_is_not_due_yet():
     ratios = set()
 
     def take(rows):
-        picture.take(rows)
+        picture.add_rows(rows)
         run = picture.changes(0).get("run", {"due": 0})
         ratios.add(run["reached"] / run["due"] if run["due"] > 60 else 1.0)
 
@@ -268,7 +268,7 @@ def test_a_late_delivery_of_a_forgotten_message_has_its_latency_and_begins_none(
     rows = published(2 * MOST_MESSAGES)
     late = rows[:1].copy()
     late[:, [Column.EVENT, Column.TIME_US, Column.PEER, Column.REMOTE]] = TraceEvent.DELIVER, 3_000_000, 1, 0
-    picture.take(np.concatenate([rows, late]))
+    picture.add_rows(np.concatenate([rows, late]))
     news = picture.changes(3_000_000)
     assert [message[4] for message in news["messages"]] == list(range(MOST_MESSAGES, 2 * MOST_MESSAGES))
     place, many = news["latencies"]
@@ -283,5 +283,5 @@ def test_numbers_from_outside_break_nothing():
     rows[:, Column.EVENT] = rng.integers(0, 40, 4000)
     rows[::7, Column.MESSAGE] = 1 << 62
     rows[::9, Column.PEER] = 1 << 40
-    picture.take(rows)
+    picture.add_rows(rows)
     assert len(picture.changes(5)["nodes"]) <= 1000

@@ -24,7 +24,7 @@ def simulated(folder, **how):
     """The run in a folder, and its picture."""
     picture = Picture(DrawnNodes(30))
     scenario = load_scenario(None, "churn-30", [("network.nodes", "30"), ("workload.messages", "8")])
-    Simulation(scenario, folder=RunFolder.create(folder), watcher=picture.take, **how).run()
+    Simulation(scenario, folder=RunFolder.create(folder), watcher=picture.add_rows, **how).run()
     return picture
 
 

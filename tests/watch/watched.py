@@ -59,7 +59,7 @@ def watched(
     serving = Thread(target=loop.run_forever)
     serving.start()
     picture = Picture(DrawnNodes(scenario.network.nodes))
-    simulation = Simulation(scenario, watcher=picture.take, **simulated)
+    simulation = Simulation(scenario, watcher=picture.add_rows, **simulated)
     source = SimulatedSource(simulation, picture, pace, paused=paused)
     broadcast = Broadcast(picture, source.about(), loop)
     server = WatchServer(broadcast, source.scenario_text)

@@ -76,7 +76,7 @@ def command(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any]) -> None:
-    from hearsay.cli.node_logs import tell
+    from hearsay.cli.node_logs import log_news
     from hearsay.cli.node_terminal import run_node
 
     _check_addresses(options)
@@ -86,7 +86,7 @@ def _run(options: dict[str, Any]) -> None:
     if signalled is not None:
         for problem in problems:
             if options["log_json"]:
-                tell({"event": "problem"}, problem)
+                log_news({"event": "problem"}, problem)
             else:
                 click.echo(f"hearsay: {problem}", err=True)
         raise Signalled(signalled)

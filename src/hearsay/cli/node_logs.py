@@ -56,11 +56,11 @@ def ending_as_json() -> Generator[None]:
             code = ending(error)
         for line in captured.getvalue().splitlines():
             level = logging.INFO if code > SIGNALLED else logging.ERROR
-            tell({"event": "ended", "code": code}, line.removeprefix("hearsay: "), level)
+            log_news({"event": "ended", "code": code}, line.removeprefix("hearsay: "), level)
         raise click.exceptions.Exit(code) from None
 
 
-def tell(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
+def log_news(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
     """Log news about the node, which appear at every `--log-level`; `text` is the line for people."""
     NEWS.log(level, "%s", text, extra={_FIELDS: event})
 

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from hearsay.cli.ending import CommandFailed, WrongInput, system_words
-from hearsay.cli.node_logs import encodable, tell
+from hearsay.cli.node_logs import encodable, log_news
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import first_signal_of_loop
 from hearsay.extras import require_extra
@@ -49,9 +49,9 @@ async def run_node(
         signalled = stack.enter_context(first_signal_of_loop())
         try:
             watched = _watched(options, signalled)
-            node = Node(config, identity=identity, trace=options["trace"], watcher=watched and watched.source.put)
-            node.on_address_news.append(terminal.tell_address)
-            node.on_kept_out.append(terminal.tell_kept_out)
+            node = Node(config, identity=identity, trace=options["trace"], watcher=watched and watched.source.add_row)
+            node.on_address_news.append(terminal.print_address)
+            node.on_kept_out.append(terminal.print_ban)
             await stack.enter_async_context(node)
         except SequenceFileError as error:
             raise WrongInput(f"--refuse-replays {error}") from None
@@ -60,11 +60,11 @@ async def run_node(
         except RunFolderError as error:
             raise CommandFailed(f"cannot start the node: {error}") from None
         topic = options["publish"] or next(iter(terminal.subscribe), None)
-        lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.say)
+        lines = PublishedLines(node, topic, terminal.stays, options["wait"], terminal.print_news)
         if watched is not None:
             await stack.enter_async_context(watched.shown(node))
             may = " (its page may stop this node)" if options["watch_stop"] else ""
-            terminal.say({"event": "watch", "address": watched.url}, f"watch: {watched.url}{may}")
+            terminal.print_news({"event": "watch", "address": watched.url}, f"watch: {watched.url}{may}")
         await terminal.serve(node, lines, signalled)
         problems = lines.problems()
     if signalled.done():
@@ -98,9 +98,9 @@ class _Terminal:
 
     async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:
         for address in node.addresses:
-            self.say({"event": "listening", "address": address}, f"listening: {address}")
+            self.print_news({"event": "listening", "address": address}, f"listening: {address}")
         if node.metrics_url is not None:
-            self.say({"event": "metrics", "url": node.metrics_url}, f"metrics: {node.metrics_url}")
+            self.print_news({"event": "metrics", "url": node.metrics_url}, f"metrics: {node.metrics_url}")
         topics = [await node.join(name) for name in self.subscribe]
         publishing: asyncio.Future[Any] = asyncio.ensure_future(lines.publish())
         tasks = [publishing, *(asyncio.ensure_future(self._print(topic)) for topic in topics)]
@@ -117,14 +117,14 @@ class _Terminal:
             if isinstance(ended, Exception):
                 raise ended
 
-    def say(self, event: dict[str, Any], text: str) -> None:
+    def print_news(self, event: dict[str, Any], text: str) -> None:
         """Print news about the node: an object with --json, otherwise a line on stderr."""
         if self._json:
             print(json.dumps(event), flush=True)
         elif text:
-            tell(event, text)
+            log_news(event, text)
 
-    def tell_address(self, news: AddressNews) -> None:
+    def print_address(self, news: AddressNews) -> None:
         event = {
             "event": "address",
             "address": news.address,
@@ -134,9 +134,9 @@ class _Terminal:
             "protocol": news.protocol or None,
             "retry_s": None if news.retry_s is None else round(news.retry_s, 3),
         }
-        self.say(event, str(news))
+        self.print_news(event, str(news))
 
-    def tell_kept_out(self, news: Ban) -> None:
+    def print_ban(self, news: Ban) -> None:
         event = {
             "event": "kept_out",
             "peer": None if news.peer is None else to_text(news.peer),
@@ -144,7 +144,7 @@ class _Terminal:
             "for_s": news.for_s,
             "reason": news.why,
         }
-        self.say(event, str(news))
+        self.print_news(event, str(news))
 
     async def _print(self, topic: Topic) -> None:
         async for message in topic:
@@ -179,5 +179,5 @@ class _Terminal:
                 before = now
                 links = ", ".join(f"{shown_topic(topic)} {count}" for topic, count in mesh.items())
                 status = {"event": "status", "peers": now[0], "mesh": mesh}
-                self.say(status, f"peers: {now[0]}" + (f"; mesh: {links}" if links else ""))
+                self.print_news(status, f"peers: {now[0]}" + (f"; mesh: {links}" if links else ""))
             await asyncio.sleep(STATUS_S)

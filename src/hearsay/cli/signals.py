@@ -30,7 +30,7 @@ WORDS = {
     if (number := getattr(signal, name, None)) is not None
 }
 
-SAME_WISH_S = 1.0
+REPETITION_S = 1.0
 """Seconds after a signal in which the same signal is ignored as a repetition."""
 
 
@@ -59,43 +59,43 @@ class Unwound(Exception):
 
 def exit_on_signals() -> None:
     """End the process at the next signal, without an exception, which a running import could lose or print."""
-    for number in _heeded():
+    for number in _ending_signals():
         signal.signal(number, exit_at_once)
 
 
 def raise_on_signals() -> None:
     """Raise each signal as an exception from now on."""
-    for number in _heeded():
+    for number in _ending_signals():
         signal.signal(number, _raise)
 
 
 def raise_further_signals(first: int) -> None:
-    """Raise each signal from now on, but ignore the signal `first` for `SAME_WISH_S` seconds."""
-    until = monotonic() + SAME_WISH_S
+    """Raise each signal from now on, but ignore the signal `first` for `REPETITION_S` seconds."""
+    until = monotonic() + REPETITION_S
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if number != first or monotonic() >= until:
             _raise(number, None)
 
-    for each in _heeded():
+    for each in _ending_signals():
         signal.signal(each, handle)
 
 
 def ignore_signals() -> None:
     """Ignore further signals: the command is ending, and its closing must not be interrupted."""
-    for number in _heeded():
+    for number in _ending_signals():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def first_signal(tell: Callable[[int], object]) -> Generator[None]:
-    """Call `tell` with the first signal, upon which the command ends by itself. Raise the second signal."""
+def first_signal(on_signal: Callable[[int], object]) -> Generator[None]:
+    """Call `on_signal` with the first signal, upon which the command ends by itself. Raise the second signal."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         raise_further_signals(number)
-        tell(number)
+        on_signal(number)
 
-    heeded = _heeded()
+    heeded = _ending_signals()
     for number in heeded:
         signal.signal(number, handle)
     try:
@@ -118,15 +118,15 @@ def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
     loop = asyncio.get_running_loop()
     signalled: asyncio.Future[int] = loop.create_future()
 
-    def tell(number: int) -> None:
+    def set_signal(number: int) -> None:
         if not signalled.done():
             signalled.set_result(number)
 
-    with first_signal(lambda number: loop.call_soon_threadsafe(tell, number)):
+    with first_signal(lambda number: loop.call_soon_threadsafe(set_signal, number)):
         yield signalled
 
 
-def _heeded() -> list[signal.Signals]:
+def _ending_signals() -> list[signal.Signals]:
     """Return the signals that end a command, without those that are ignored at present."""
     return [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
 

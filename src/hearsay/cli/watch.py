@@ -30,7 +30,7 @@ MOST_TOUCHED_NODES = 2_000
 NO_ROOM = "the reference engine may (--engine reference)"
 
 
-class Pace(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+class PaceType(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     """A speed as a factor of real time: `2x`, `0.5x`, or `max`, which becomes None."""
 
     name = "pace"
@@ -71,7 +71,7 @@ class Source(GivenPath):
 )
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference allows clicks on nodes; array is for large networks.")  # fmt: skip
-@click.option("--pace", type=Pace(), metavar="1x|max", default="1x", show_default=True,
+@click.option("--pace", type=PaceType(), metavar="1x|max", default="1x", show_default=True,
               help="Speed of simulated time, or max.")  # fmt: skip
 @click.option("--paused", is_flag=True, help="Start paused.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder, too.")
@@ -182,7 +182,7 @@ async def _watch_simulation(file: Path | str | None, options: dict[str, Any]) ->
 
     scenario = given_scenario({"scenario": file, **options})
     picture = Picture(DrawnNodes(scenario.network.nodes))
-    simulation, awaited = _simulation(scenario, options, picture.take)
+    simulation, awaited = _simulation(scenario, options, picture.add_rows)
     source = SimulatedSource(simulation, picture, options["pace"], paused=options["paused"])
     broadcast = Broadcast(picture, source.about(), asyncio.get_running_loop(), awaited)
 

@@ -39,7 +39,7 @@ async def served(server: WatchServer, flag: str, address: str) -> AsyncGenerator
 
 
 FLAG = "--watch"
-SAID = b"published from the page"
+PAGE_MESSAGE = b"published from the page"
 
 
 class WatchedNode:
@@ -56,7 +56,7 @@ class WatchedNode:
 
     @asynccontextmanager
     async def shown(self, node: Node) -> AsyncGenerator[None]:
-        """Serve the page until the block ends. The watcher of the node must be `source.put`."""
+        """Serve the page until the block ends. The watcher of the node must be `source.add_row`."""
         from hearsay.watch.broadcast import Broadcast
         from hearsay.watch.server import WatchServer
 
@@ -76,6 +76,6 @@ class WatchedNode:
 
     def _publish(self, topic: str) -> None:
         assert self._node is not None
-        task: asyncio.Task[object] = asyncio.ensure_future(self._node.publish(topic, SAID))
+        task: asyncio.Task[object] = asyncio.ensure_future(self._node.publish(topic, PAGE_MESSAGE))
         self._publishing.add(task)
         task.add_done_callback(self._publishing.discard)

@@ -77,7 +77,7 @@ class RequestReader:
         self._head: Request | None = None
         self._length = 0
 
-    def take(self, data: bytes) -> Request | None:
+    def feed(self, data: bytes) -> Request | None:
         """Add received bytes. Returns the request once it is complete. After `BadRequest` the reader is unusable."""
         searched = max(len(self._received) - len(_END) + 1, 0)
         self._received += data
@@ -250,7 +250,7 @@ class HttpServer:
             async with asyncio.timeout(self._patience_s):
                 while data := await reader.read(_READ_BYTES):
                     self._worth[accepted] = _HAS_SENT
-                    if (request := received.take(data)) is not None:
+                    if (request := received.feed(data)) is not None:
                         self._worth[accepted] = _HAS_ASKED
                         return request
         except TimeoutError:

@@ -5,8 +5,8 @@ picture.
 
 Rules:
 
-* The source owns the picture: its thread adds rows, and calls `tell`, `is_due`, `rest` and `beat`. The event loop
-  calls the other methods.
+* The source owns the picture: its thread adds rows, and calls `add_state`, `is_due`, `wait_until_due` and
+  `answer_and_send`. The event loop calls the other methods.
 * No frame is made while the previous one waits for the event loop; the next frame contains these changes.
 * A browser that reads too slowly gets a snapshot in place of its waiting frames.
 * Before the first frame, browsers receive the reason why the source has not begun.
@@ -31,7 +31,7 @@ from typing import Any
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.watch.picture.links import Link
-from hearsay.watch.picture.picture import Changes, Picture, Places
+from hearsay.watch.picture.picture import Changes, Layout, Picture
 
 MOST_FRAMES = 600
 MOST_CHANGES = 300_000
@@ -142,7 +142,7 @@ def _frame_of(changes: Mapping[str, Any]) -> _Frame:
 
 FRAMES_PER_SECOND = 30
 FRAME_S = 1 / FRAMES_PER_SECOND
-_SHORTEST_REST_S = 0.002
+_SHORTEST_WAIT_S = 0.002
 """Minimum pause of the source's thread, so that the event loop can send a waiting frame."""
 MOST_WAITING = 15
 """Maximum frames that wait for a browser."""
@@ -207,7 +207,7 @@ class Broadcast:
         """The reason why the source has not begun; None once it has."""
         self.woken = Event()
         """Set when a browser sends a request."""
-        self.places = Places(picture)
+        self.layout = Layout(picture)
         self._history = History()
         self._loop = loop
         self._viewers: set[Viewer] = set()
@@ -219,7 +219,7 @@ class Broadcast:
 
     # Called by the source.
 
-    def tell(self, **news: Any) -> None:
+    def add_state(self, **news: Any) -> None:
         """Add state that is not in trace rows to the next frame and to all later snapshots."""
         self._news |= news
         self.about |= news
@@ -229,11 +229,11 @@ class Broadcast:
         """Return True if a frame or an answer is due."""
         return monotonic() >= self._due_s or self.woken.is_set()
 
-    def rest(self) -> None:
+    def wait_until_due(self) -> None:
         """Wait until the next frame is due, or until a browser sends a request."""
-        self.woken.wait(min(max(self._due_s - monotonic(), _SHORTEST_REST_S), FRAME_S))
+        self.woken.wait(min(max(self._due_s - monotonic(), _SHORTEST_WAIT_S), FRAME_S))
 
-    def beat(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
+    def answer_and_send(self, now_us: Micros, state: Changes, perform: Callable[[dict[str, Any]], Any]) -> None:
         """Answer requests of browsers by `perform`, and send a frame if one is due."""
         self.awaited = None
         self.woken.clear()
@@ -241,8 +241,8 @@ class Broadcast:
         if monotonic() < self._due_s or self._under_way.is_set():
             return
         self._due_s = max(self._due_s + FRAME_S, monotonic())
-        if (places := self.places.news()) is not None:
-            self.tell(places=places)
+        if (places := self.layout.new_positions()) is not None:
+            self.add_state(places=places)
         viewers = list(self._viewers)
         self._number += 1
         changes = {"number": self._number, **self.picture.changes(now_us), "state": state, **self._news}
@@ -272,7 +272,7 @@ class Broadcast:
         self.woken.set()
         return viewer
 
-    def part(self, viewer: Viewer) -> None:
+    def leave(self, viewer: Viewer) -> None:
         self._viewers.discard(viewer)
 
     async def ask(self, request: dict[str, Any]) -> Any:

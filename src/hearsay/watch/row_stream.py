@@ -38,7 +38,7 @@ OWN = 0
 """The node's own number."""
 
 
-class NoRows(Exception):
+class MalformedLine(Exception):
     """A line that is malformed, or larger than a node may send."""
 
 
@@ -78,10 +78,10 @@ class RowStream:
         self._followers[viewer] = 0, 0
         return viewer
 
-    def part(self, viewer: Viewer) -> None:
+    def leave(self, viewer: Viewer) -> None:
         self._followers.pop(viewer, None)
 
-    def tell(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
+    def send_rows(self, rows: Rows, names: tuple[Sequence[str], Sequence[str]], now_us: Micros) -> None:
         """Send new rows to all readers; the picture already contains them. `names` are all peers and all topics."""
         peers, topics = names
         for viewer, (sent_peers, sent_topics) in list(self._followers.items()):
@@ -105,18 +105,18 @@ def piece_of(line: bytes) -> Piece:
         values = np.frombuffer(b64decode(packed, validate=True), dtype="<i8").astype(np.int64)
         rows = values.reshape(-1, WIDTH)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise NoRows("not a line of a node's rows") from None
+        raise MalformedLine("not a line of a node's rows") from None
     if len(rows) > MOST_ROWS and peers == []:
-        raise NoRows(f"more than {MOST_ROWS:,} rows")
+        raise MalformedLine(f"more than {MOST_ROWS:,} rows")
     return Piece(_texts(peers), _texts(topics), rows, _texts(can))
 
 
 def _texts(found: Any) -> tuple[str, ...]:
     if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_NAMES:
-        raise NoRows(f"the names are not a list of at most {MOST_NAMES:,}")
+        raise MalformedLine(f"the names are not a list of at most {MOST_NAMES:,}")
     texts = cast("list[Any]", found)
     if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in texts):
-        raise NoRows(f"a name is not a text of at most {MOST_LETTERS} characters")
+        raise MalformedLine(f"a name is not a text of at most {MOST_LETTERS} characters")
     return tuple(texts)
 
 
@@ -163,7 +163,7 @@ class SharedNames:
         self.peers += map(peers.of, piece.peers)
         self.topics += map(topics.of, piece.topics)
         if max(len(self.peers), len(self.topics)) > MOST_NAMES:
-            raise NoRows(f"more than {MOST_NAMES:,} names")
+            raise MalformedLine(f"more than {MOST_NAMES:,} names")
         rows = piece.rows.copy()
         for column, numbers in ((Column.PEER, self.peers), (Column.REMOTE, self.peers), (Column.TOPIC, self.topics)):
             known = np.array([*numbers, NONE], dtype=np.int64)

@@ -53,7 +53,7 @@ class Stream(Protocol):
 
     def join(self) -> Viewer: ...
 
-    def part(self, viewer: Viewer) -> None: ...
+    def leave(self, viewer: Viewer) -> None: ...
 
 
 class WatchServer:
@@ -137,7 +137,7 @@ async def _send_events(stream: Stream, reader: asyncio.StreamReader, writer: asy
             await writer.drain()
     finally:
         gone.cancel()
-        stream.part(viewer)
+        stream.leave(viewer)
 
 
 async def _close_with(reader: asyncio.StreamReader, viewer: Viewer) -> None:

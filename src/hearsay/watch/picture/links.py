@@ -37,7 +37,7 @@ class DrawnNodes:
         if known:
             self._places[self.numbers] = np.arange(len(self.numbers))
 
-    def meet(self, nodes: Ints) -> None:
+    def draw_new(self, nodes: Ints) -> None:
         """Draw the nodes that rows mention, up to the maximum of drawn nodes."""
         if not self._grows or len(self.numbers) >= self._most:
             return
@@ -96,7 +96,7 @@ class Links:
         self._moved_up: dict[int, bool] = {}
         self._changed: dict[Link, bool] = {}
 
-    def take(self, rows: Rows) -> None:
+    def add_rows(self, rows: Rows) -> None:
         """Update links and members by rows, in the order of their times. Rows with equal times keep their order."""
         of_links = rows[np.isin(rows[:, Column.EVENT], _OF_LINKS)]
         if not len(of_links):
@@ -179,14 +179,14 @@ class Links:
             self._memberships -= 1
             self.moves.append((now_us, topic, node, False))
 
-    def _infer_state(self, there: bool, node: int, place: int) -> None:
+    def _infer_state(self, connected: bool, node: int, place: int) -> None:
         """Infer the state of a node from its connections: connected nodes are up, others count as down."""
-        if there and len(self.up) < MOST_MEMBERSHIPS:
+        if connected and len(self.up) < MOST_MEMBERSHIPS:
             self.up.add(node)
-        elif not there:
+        elif not connected:
             self.up.discard(node)
         if place != NOT_DRAWN:
-            self._moved_up[place] = there
+            self._moved_up[place] = connected
 
     def _up(self, node: int, place: int) -> None:
         if len(self.up) < MOST_MEMBERSHIPS:
@@ -206,9 +206,9 @@ class Links:
                 del self.links[link]
                 self._note(link, False)
 
-    def _note(self, link: Link, there: bool) -> None:
+    def _note(self, link: Link, exists: bool) -> None:
         """Record a change for `changes`. Two changes of a link that cancel each other are omitted."""
-        if self._changed.get(link, there) == there:
-            self._changed[link] = there
+        if self._changed.get(link, exists) == exists:
+            self._changed[link] = exists
         else:
             del self._changed[link]

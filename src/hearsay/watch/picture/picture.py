@@ -20,7 +20,7 @@ from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.watch.picture.links import DrawnNodes, Link, Links
 from hearsay.watch.picture.spreads import Spread, Spreads, Step
-from hearsay.watch.picture.traffic import Standing, Traffic
+from hearsay.watch.picture.traffic import ScoreSample, Traffic
 
 MOST_TOPICS = 64
 """Maximum topics whose members and links are in every frame: the first ones of the trace."""
@@ -35,25 +35,25 @@ class Picture:
         self.links = Links(drawn)
         self.spreads = Spreads(drawn, self.links.members_at)
         self.traffic = Traffic(drawn)
-        self.standing = Standing(drawn)
+        self.scores = ScoreSample(drawn)
         self.topics: list[int] = []
         self._sent_nodes = 0
         self._sent_topics = 0
         self._sent_state: Changes = {}
 
-    def take(self, rows: Rows) -> None:
+    def add_rows(self, rows: Rows) -> None:
         """Update the picture by rows, which may be in any order. Rows of a later call must not be earlier."""
         if not len(rows):
             return
-        self.drawn.meet(rows[:, [Column.PEER, Column.REMOTE]].ravel())
+        self.drawn.draw_new(rows[:, [Column.PEER, Column.REMOTE]].ravel())
         if len(self.topics) < MOST_TOPICS:
             known = {NONE, *self.topics}
             self.topics += [topic for topic in np.unique(rows[:, Column.TOPIC]).tolist() if topic not in known]
             del self.topics[MOST_TOPICS:]
-        self.links.take(rows)
-        self.spreads.take(rows)
+        self.links.add_rows(rows)
+        self.spreads.add_rows(rows)
         self.traffic.take(rows)
-        self.standing.take(rows)
+        self.scores.take(rows)
 
     def changes(self, now_us: Micros) -> Changes:
         """Return the changes since the last call."""
@@ -73,7 +73,7 @@ class Picture:
         changes["messages"] = [_message(spread) for spread in new]
         changes["spread"] = [_progress(spread, steps) for spread, steps in progress]
         changes["rates"] = self.traffic.changes()
-        changes["scores"] = self.standing.changes()
+        changes["scores"] = self.scores.changes()
         return {name: value for name, value in changes.items() if value not in ([], {})}
 
     def whole(self, now_us: Micros) -> Changes:
@@ -88,7 +88,7 @@ class Picture:
             "linked": _flat(self.links.links),
             "messages": [_message(spread) for spread in spreads],
             "spread": [_progress(spread, spread.steps[: spread.sent_steps]) for spread in spreads],
-            "scores": self.standing.whole(),
+            "scores": self.scores.whole(),
         }
 
     def node(self, place: int) -> Changes:
@@ -99,7 +99,7 @@ class Picture:
             "up": number in self.links.up,
             "topics": [[topic, links] for topic, links in self.links.of_node(number)],
             "traffic": self.traffic.of_node(place),
-            "score": self.standing.mean_of(place),
+            "score": self.scores.mean_of(place),
         }
 
     def density(self, serial: int, late_us: Micros) -> Changes | None:
@@ -145,7 +145,7 @@ _LINKS_PER_NODE = 2
 _MOST_PULLING = 6_000
 
 
-class Places:
+class Layout:
     """The positions of the drawn nodes, by their links."""
 
     def __init__(self, picture: Picture) -> None:
@@ -154,11 +154,11 @@ class Places:
         self._found: list[int] | None = None
         self._wanted = False
 
-    def want(self) -> None:
+    def request(self) -> None:
         """Request new positions, by the present links."""
         self._wanted = True
 
-    def news(self) -> list[int] | None:
+    def new_positions(self) -> list[int] | None:
         """Return x and y of each drawn node in turn if new positions are ready, otherwise None. Start the thread if
         positions were requested.
         """

@@ -124,7 +124,7 @@ class Spreads:
         self._run_latencies = np.zeros(len(_RUN_EDGES_US) + 1, dtype=np.int64)
         self._longest_us = 0
 
-    def take(self, rows: Rows) -> None:
+    def add_rows(self, rows: Rows) -> None:
         self._now_us = max(self._now_us, int(rows[:, Column.TIME_US].max(initial=0)))
         for row in rows[rows[:, Column.EVENT] == TraceEvent.PUBLISH].tolist():
             self._published(row)

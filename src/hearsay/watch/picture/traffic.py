@@ -18,7 +18,7 @@ MOST_SCORES = 200_000
 """Maximum scores of a sample that count for its quantiles."""
 
 
-class Standing:
+class ScoreSample:
     """The last sample of scores: the mean for each drawn node, and quantiles over all nodes."""
 
     def __init__(self, drawn: DrawnNodes) -> None:

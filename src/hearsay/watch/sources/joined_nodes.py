@@ -28,7 +28,7 @@ from hearsay.trace.language.schema import NONE, Column
 from hearsay.watch.broadcast import Broadcast, Refused
 from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
-from hearsay.watch.row_stream import OWN, NoRows, Numbers, Piece, SharedNames
+from hearsay.watch.row_stream import OWN, MalformedLine, Numbers, Piece, SharedNames
 from hearsay.watch.sources.node import RemoteNode
 from hearsay.watch.sources.pacing import answer, is_place
 
@@ -80,7 +80,7 @@ class JoinedNodesSource:
             joined.remote.follow(lambda piece, joined=joined: self._queue_piece(joined, piece))
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
-            broadcast.rest()
+            broadcast.wait_until_due()
         for joined in self._nodes:
             joined.remote.close()
 
@@ -94,7 +94,7 @@ class JoinedNodesSource:
             **{"paused": False, "pace": 1.0, "over": False, "touches": 0},
             **{"unseen": self._unseen, "late": self._late, "gone": gone},
         }
-        broadcast.beat(max(now_us - HOLD_US, 0), state, lambda request: self._perform(broadcast, request))
+        broadcast.answer_and_send(max(now_us - HOLD_US, 0), state, lambda request: self._perform(broadcast, request))
 
     def close(self) -> None:
         """End `run`; any thread may call this."""
@@ -127,10 +127,10 @@ class JoinedNodesSource:
             if joined.names is None:
                 joined.names, joined.can = SharedNames(self._peers, self._topics), piece.can
                 can = {deed for each in self._nodes for deed in each.can}
-                broadcast.tell(can=sorted(can))
+                broadcast.add_state(can=sorted(can))
             try:
                 rows = joined.names.translated(piece)
-            except NoRows:
+            except MalformedLine:
                 self._gone(joined, now_us)
                 joined.remote.close()
                 continue
@@ -162,14 +162,14 @@ class JoinedNodesSource:
         rows[late, Column.TIME_US] = self._shown_us
         rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
         self._shown_us = int(rows[-1, Column.TIME_US])
-        self.picture.take(rows)
+        self.picture.add_rows(rows)
 
     def _send_names(self, broadcast: Broadcast) -> None:
         names = len(self._peers.names), len(self._topics.names)
         if names != self._sent_names:
             self._sent_names = names
             topics, peers = dict(enumerate(self._topics.names)), dict(enumerate(self._peers.names[:MOST_NAMES]))
-            broadcast.tell(names=topics, peers=peers)
+            broadcast.add_state(names=topics, peers=peers)
 
     def _perform(self, broadcast: Broadcast, request: dict[str, Any]) -> Any:
         found = answer(broadcast, request)

@@ -21,7 +21,7 @@ from hearsay.user_errors import Failure, InvalidInput
 from hearsay.watch.broadcast import FRAME_S, Broadcast, Refused
 from hearsay.watch.picture.links import DrawnNodes
 from hearsay.watch.picture.picture import Changes, Picture
-from hearsay.watch.row_stream import MOST_LINE, OWN, NoRows, Piece, RowStream, piece_of
+from hearsay.watch.row_stream import MOST_LINE, OWN, MalformedLine, Piece, RowStream, piece_of
 from hearsay.watch.sources.pacing import answer, is_place
 
 MOST_WAITING = 200_000
@@ -44,7 +44,7 @@ class NodeSource:
         self._named = (0, 0)
         self._origin_us: Micros = time_ns() // 1000
 
-    def put(self, codes: Codes) -> None:
+    def add_row(self, codes: Codes) -> None:
         """Add a row of the node's trace to the next frame."""
         if len(self._rows) >= MOST_WAITING:
             self._unseen += 1
@@ -61,15 +61,15 @@ class NodeSource:
             self._rows.clear()
             shown = rows.copy()
             shown[:, Column.TIME_US] -= self._origin_us
-            self.picture.take(shown)
+            self.picture.add_rows(shown)
             peers, topics = names()
-            self.row_stream.tell(rows, (peers, topics), time_ns() // 1000)
+            self.row_stream.send_rows(rows, (peers, topics), time_ns() // 1000)
             if (len(peers), len(topics)) != self._named:
                 self._named = len(peers), len(topics)
-                broadcast.tell(names=dict(enumerate(topics)), peers=dict(enumerate(peers[:MOST_NAMES])))
+                broadcast.add_state(names=dict(enumerate(topics)), peers=dict(enumerate(peers[:MOST_NAMES])))
             now_us = time_ns() // 1000 - self._origin_us
             state: Changes = {"paused": False, "pace": 1.0, "over": False, "touches": 0, "unseen": self._unseen}
-            broadcast.beat(now_us, state, partial(self._perform, broadcast, topics))
+            broadcast.answer_and_send(now_us, state, partial(self._perform, broadcast, topics))
             await asyncio.sleep(FRAME_S)
 
     def _perform(self, broadcast: Broadcast, topics: Sequence[str], request: dict[str, Any]) -> Any:
@@ -197,7 +197,7 @@ class RemoteNode:
                     return
                 if line.startswith(_DATA):
                     deliver(piece_of(line[len(_DATA) :]))
-        except (OSError, HTTPException, NoRows):
+        except (OSError, HTTPException, MalformedLine):
             return
 
     def _hang_up(self) -> None:

@@ -15,7 +15,7 @@ def answer(broadcast: Broadcast, request: dict[str, Any]) -> Any:
     picture = broadcast.picture
     match request:
         case {"do": "places"}:
-            broadcast.places.want()
+            broadcast.layout.request()
             return {}
         case {"do": "node", "place": int(place)} if is_place(broadcast, place):
             return picture.node(place)

@@ -28,7 +28,7 @@ from hearsay.watch.sources.pacing import Pacing, answer
 
 MOST_WAITING = 5_000_000
 """Maximum rows that wait."""
-LOOK_EVERY_S = 0.5
+CHECK_INTERVAL_S = 0.5
 PORTIONS = 120
 """Number of steps in which waiting rows are shown; a single frame would show no progress."""
 MOST_NAMES = 2_000
@@ -51,7 +51,7 @@ class RunFolderSource:
         self._origin_us: Micros | None = None
         self._now_us: Micros = 0
         self._latest_us: Micros = -1
-        self._look_s = 0.0
+        self._next_check_s = 0.0
         self._ended = False
         self._closed = Event()
 
@@ -66,14 +66,14 @@ class RunFolderSource:
         self._pacing.begin(0)
         while not self._closed.is_set() and not (until_complete and self._is_over):
             self.step(broadcast)
-            broadcast.rest()
+            broadcast.wait_until_due()
 
     def step(self, broadcast: Broadcast) -> None:
         """Read new files, show the rows that are due, and answer requests."""
-        self._look(broadcast)
+        self._read_new_files(broadcast)
         self._play()
         state = {**self._pacing.state(), "over": self._is_over, "touches": 0}
-        broadcast.beat(self._now_us, state, lambda request: self._perform(broadcast, request))
+        broadcast.answer_and_send(self._now_us, state, lambda request: self._perform(broadcast, request))
 
     def close(self) -> None:
         """End `run`; any thread may call this."""
@@ -83,11 +83,11 @@ class RunFolderSource:
     def _is_over(self) -> bool:
         return self._ended and not len(self._waiting)
 
-    def _look(self, broadcast: Broadcast) -> None:
+    def _read_new_files(self, broadcast: Broadcast) -> None:
         """Read new files, unless too many rows wait."""
-        if self._ended or monotonic() < self._look_s or len(self._waiting) >= MOST_WAITING:
+        if self._ended or monotonic() < self._next_check_s or len(self._waiting) >= MOST_WAITING:
             return
-        self._look_s = monotonic() + LOOK_EVERY_S
+        self._next_check_s = monotonic() + CHECK_INTERVAL_S
         ended = (self._path / MANIFEST).exists()  # checked before the files: a manifest names existing files
         new = sorted(file for file in _files(self._path, ended) if file not in self._read)
         if new:
@@ -120,16 +120,16 @@ class RunFolderSource:
         stop = int(np.searchsorted(times, last_us, side="right"))
         rows = self._waiting[:stop].copy()
         rows[:, Column.TIME_US] -= self._origin_us
-        self.picture.take(rows)
+        self.picture.add_rows(rows)
         self._waiting = self._waiting[stop:]
         self._now_us = max(self._now_us, last_us)
 
     def _send_names(self, broadcast: Broadcast) -> None:
         names = load_names(self._path)
-        broadcast.tell(names=dict(names.topics))
+        broadcast.add_state(names=dict(names.topics))
         if not self.picture.drawn.known:
             first = sorted(names.peers)[:MOST_NAMES]
-            broadcast.tell(peers={number: names.peers[number] for number in first})
+            broadcast.add_state(peers={number: names.peers[number] for number in first})
 
     def _perform(self, broadcast: Broadcast, request: dict[str, Any]) -> Any:
         if self._pacing.perform(request, self._now_us):

@@ -71,8 +71,8 @@ class SimulatedSource:
     """A simulation that runs on its own thread."""
 
     def __init__(self, simulation: Simulation, picture: Picture, pace: float | None, *, paused: bool = False) -> None:
-        """Show a simulation whose watcher is the picture's `take`. `pace` is simulated time per real time; None is as
-        fast as possible.
+        """Show a simulation whose watcher is the picture's `add_rows`. `pace` is simulated time per real time; None
+        is as fast as possible.
         """
         self._simulation = simulation
         self._picture = picture
@@ -114,14 +114,14 @@ class SimulatedSource:
         self._resumed_s = monotonic()
         result = self._simulation.run(self._progress)
         self._over = True
-        self._beat()
+        self._answer_and_send()
         return result
 
     def linger(self) -> None:
         """Answer viewers of a finished run until `close`."""
         while self._broadcast is not None and not self._closed.is_set():
-            self._beat()
-            self._broadcast.rest()
+            self._answer_and_send()
+            self._broadcast.wait_until_due()
 
     def close(self) -> None:
         """End the run, or `linger`; any thread may call this."""
@@ -135,10 +135,10 @@ class SimulatedSource:
         assert broadcast is not None
         self._fit_steps(monotonic() - self._resumed_s)
         if broadcast.is_due:
-            self._beat()
+            self._answer_and_send()
         while not self._closed.is_set() and (due_us := self._pacing.due_us()) is not None and due_us <= now_us:
-            broadcast.rest()
-            self._beat()
+            broadcast.wait_until_due()
+            self._answer_and_send()
         self._resumed_s = monotonic()
 
     def _fit_steps(self, took_s: float) -> None:
@@ -152,11 +152,11 @@ class SimulatedSource:
         step_us = 2 * step_us if took_s < FRAME_S / 8 else step_us
         engine.step_us = max(min(step_us, longest_us), SHORTEST_STEP_US)
 
-    def _beat(self) -> None:
+    def _answer_and_send(self) -> None:
         assert self._broadcast is not None
         self._simulation.recorder.flush()
         state = {**self._pacing.state(), "over": self._over, "touches": self._touches}
-        self._broadcast.beat(self._engine.now, state, self._perform)
+        self._broadcast.answer_and_send(self._engine.now, state, self._perform)
 
     def _perform(self, request: dict[str, Any]) -> Any:
         assert self._broadcast is not None
@@ -202,7 +202,7 @@ class SimulatedSource:
         self._scenario = scenario
         self._touches += 1
         assert self._broadcast is not None
-        self._broadcast.tell(end=self._simulation.plan.end_us)
+        self._broadcast.add_state(end=self._simulation.plan.end_us)
         return {"node": node, "at": at_us}
 
     def _node_at(self, place: int) -> int:
