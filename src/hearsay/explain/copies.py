@@ -19,7 +19,7 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
-from hearsay.explain.rows import ColumnArrays, Ints, PairEvents, places_of, some
+from hearsay.explain.rows import ColumnArrays, Ints, PairEvents, indexes_of, selected
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.trace.language.order import group_ids
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
@@ -85,11 +85,11 @@ class Copies:
 
     def to(self, node: int) -> slice:
         """Return the indexes of the copies to a node."""
-        return places_of(self.receiver, node)
+        return indexes_of(self.receiver, node)
 
-    def at(self, place: int) -> Copy:
+    def at(self, index: int) -> Copy:
         sender, receiver, sent, arrived, fate, via, hops, size = (
-            int(getattr(self, each.name)[place]) for each in fields(self)
+            int(getattr(self, each.name)[index]) for each in fields(self)
         )
         sent_us, arrived_us = None if sent == NONE else sent, None if arrived == NONE else arrived
         return Copy(sender, receiver, sent_us, arrived_us, Fate(fate), via, hops, size)
@@ -106,12 +106,12 @@ class Deliveries:
     via: Ints
 
     def of(self, node: int) -> range:
-        there = places_of(self.node, node)
+        there = indexes_of(self.node, node)
         return range(there.start, there.stop)
 
     def latest(self, node: int, until_us: int) -> int | None:
         """Return the index of the last delivery at a node until a time; None without one."""
-        there = places_of(self.node, node)
+        there = indexes_of(self.node, node)
         place = int(np.searchsorted(self.time_us[there], until_us, side="right")) - 1
         return None if place < 0 else there.start + place
 
@@ -156,8 +156,8 @@ def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
     published = np.flatnonzero(events == TraceEvent.PUBLISH)
     first = published[np.argmin(rows[Column.TIME_US][published])] if len(published) else None
     topics = rows[Column.TOPIC][rows[Column.TOPIC] != NONE]
-    delivered = some(rows, events == TraceEvent.DELIVER)
-    rejected = some(rows, events == TraceEvent.REJECT)
+    delivered = selected(rows, events == TraceEvent.DELIVER)
+    rejected = selected(rows, events == TraceEvent.REJECT)
     in_time = np.lexsort((delivered[Column.TIME_US], delivered[Column.PEER]))
     of_delivery = (Column.PEER, Column.TIME_US, Column.REMOTE, Column.HOPS, Column.VIA)
     of_reject = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
@@ -178,10 +178,10 @@ def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
 
 def _copies(run: RunFacts, rows: ColumnArrays) -> Copies:
     is_copy = rows[Column.KIND] == PartKind.PUBLISH
-    sent = some(rows, is_copy & (rows[Column.EVENT] == TraceEvent.SEND_RPC))
-    dropped = some(rows, is_copy & (rows[Column.EVENT] == TraceEvent.DROP_RPC))
+    sent = selected(rows, is_copy & (rows[Column.EVENT] == TraceEvent.SEND_RPC))
+    dropped = selected(rows, is_copy & (rows[Column.EVENT] == TraceEvent.DROP_RPC))
     was_sent = np.isin(dropped[Column.REASON], _SENT_AND_LOST)
-    lost, unsent = some(dropped, was_sent), some(dropped, ~was_sent)
+    lost, unsent = selected(dropped, was_sent), selected(dropped, ~was_sent)
     is_timed = sent[Column.DELAY_US] != NONE
     arrived = np.where(is_timed, sent[Column.TIME_US] + sent[Column.DELAY_US], NONE)
     fate = np.where(is_timed, np.where(arrived < run.end_us, Fate.ARRIVED, Fate.UNDER_WAY), Fate.UNSEEN)
@@ -196,7 +196,7 @@ def _copies(run: RunFacts, rows: ColumnArrays) -> Copies:
         sent[Column.TIME_US], came[Column.TIME_US],
     )  # fmt: skip
     arrived[here], fate[here] = came[Column.TIME_US][there], Fate.ARRIVED
-    alone = some(came, np.setdiff1d(np.arange(len(came[Column.TIME_US])), there))
+    alone = selected(came, np.setdiff1d(np.arange(len(came[Column.TIME_US])), there))
     tables = (
         (sent, Column.PEER, Column.REMOTE, sent[Column.TIME_US], arrived, fate),
         (alone, Column.REMOTE, Column.PEER, _all(alone, NONE), alone[Column.TIME_US], _all(alone, Fate.ARRIVED)),
@@ -236,7 +236,7 @@ def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
     received = known & (events == TraceEvent.RECV_RPC) & (rows[Column.KIND] == PartKind.PUBLISH)
     handled = known & np.isin(events, (TraceEvent.DELIVER, TraceEvent.DUPLICATE, TraceEvent.REJECT))
     handled &= ~np.isin(rows[Column.PEER], rows[Column.PEER][received])
-    return some(rows, received | handled)
+    return selected(rows, received | handled)
 
 
 def _matches(left: list[Ints], right: list[Ints], left_us: Ints, right_us: Ints) -> tuple[Ints, Ints]:

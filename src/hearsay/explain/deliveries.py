@@ -82,16 +82,16 @@ def _joined_us(message: Message, node: int, delivered_us: int) -> int | None:
     return joined_us if joined_us is not None and joined_us > message.history.start_us() else None
 
 
-def requested_paths(message: Message, places: Sequence[int]) -> list[Path]:
+def requested_paths(message: Message, indexes: Sequence[int]) -> list[Path]:
     """Return the paths of deliveries, given by index, with the requests for copies that were sent on request."""
     history = message.history
-    paths = [path_to(history, place, message.model) for place in places]
+    paths = [path_to(history, index, message.model) for index in indexes]
     pairs = {(hop.sender, hop.receiver) for path in paths for hop in path.hops if is_on_request(hop.copy)}
     if not pairs:
         return paths
     until_us = max(path.delivered_us for path in paths)
     requests = Requests(message.run, pairs, message.members, history.start_us(), until_us)
-    return [path_to(history, place, message.model, requests) for place in places]
+    return [path_to(history, index, message.model, requests) for index in indexes]
 
 
 def is_on_request(copy: Copy | None) -> bool:

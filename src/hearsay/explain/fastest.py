@@ -26,7 +26,7 @@ from hearsay.explain.copies import Copy, Fate
 from hearsay.explain.links import MeshLinks, connections_until, in_topic
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, copy_of
-from hearsay.explain.rows import TooManyRows, places_of
+from hearsay.explain.rows import TooManyRows, indexes_of
 from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
@@ -87,7 +87,7 @@ class Network:
     def from_node(self, node: int, had_us: int) -> Iterator[FastHop]:
         """Yield a hop for each copy that a node could send after it has the message."""
         model = self.message.model
-        there = places_of(self._copies[0], node)
+        there = indexes_of(self._copies[0], node)
         _, receivers, sent, arrived = (values[there].tolist() for values in self._copies)
         for receiver, sent_us, arrived_us in zip(receivers, sent, arrived, strict=True):
             if sent_us >= had_us:

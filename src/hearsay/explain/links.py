@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hearsay.explain.rows import ColumnArrays, Ints, Members, PairEvents, places_of, select_rows
+from hearsay.explain.rows import ColumnArrays, Ints, Members, PairEvents, indexes_of, select_rows
 from hearsay.pipeline.input.run_facts import RunFacts
 from hearsay.trace.language.schema import Column, TraceEvent
 
@@ -36,7 +36,7 @@ class Connections:
 
     def of(self, node: int) -> list[tuple[int, int, int]]:
         """Return the other node, the beginning and the end of each connection of a node."""
-        there = places_of(self.one, node)
+        there = indexes_of(self.one, node)
         return list(zip(*(column[there].tolist() for column in self.columns[1:]), strict=True))
 
     def select(self, which: Ints) -> Connections:
@@ -75,7 +75,7 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
     in_order = np.lexsort((rows[Column.TIME_US][is_down], rows[Column.PEER][is_down]))
     down, down_us = (rows[column][is_down][in_order] for column in (Column.PEER, Column.TIME_US))
     for node in np.unique(down).tolist():
-        downs, there = down_us[places_of(down, node)], places_of(peer, node)
+        downs, there = down_us[indexes_of(down, node)], indexes_of(peer, node)
         next_down = np.append(downs, run.end_us + 1)[np.searchsorted(downs, time[there], side="right")]
         until[there] = np.minimum(until[there], next_down)
     ends = Connections(peer, remote, time, until).select(adds)

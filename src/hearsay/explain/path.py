@@ -113,12 +113,12 @@ class Path:
         return (self.hops[0].sender, *(hop.receiver for hop in self.hops)) if self.hops else (self.node,)
 
 
-def path_to(history: History, place: int, model: LinkModel | None, requests: Requests | None = None) -> Path:
-    """Return the path of the delivery with the index `place`. Without `requests`, the time until a request is not
+def path_to(history: History, index: int, model: LinkModel | None, requests: Requests | None = None) -> Path:
+    """Return the path of the delivery with this index. Without `requests`, the time until a request is not
     separated from other waiting.
     """
     deliveries = history.deliveries
-    node, delivered_us = int(deliveries.node[place]), int(deliveries.time_us[place])
+    node, delivered_us = int(deliveries.node[index]), int(deliveries.time_us[index])
     hops: list[Hop] = []
 
     def add(sender: int, receiver: int, held_us: int, until_us: int, copy: Copy | None) -> None:
@@ -130,7 +130,7 @@ def path_to(history: History, place: int, model: LinkModel | None, requests: Req
         return Path(node, delivered_us, tuple(hops), complete)
 
     seen: set[int] = set()
-    at = place
+    at = index
     receiver, until_us = node, delivered_us
     while at not in seen:
         seen.add(at)
@@ -155,12 +155,12 @@ def path_to(history: History, place: int, model: LinkModel | None, requests: Req
     return found(False)
 
 
-def copy_of(history: History, place: int, model: LinkModel | None) -> Copy | None:
-    """Return the copy of the delivery with the index `place`; None if no copy in the trace fits."""
+def copy_of(history: History, index: int, model: LinkModel | None) -> Copy | None:
+    """Return the copy of the delivery with this index; None if no copy in the trace fits."""
     deliveries, copies = history.deliveries, history.copies
-    node, delivered = int(deliveries.node[place]), int(deliveries.time_us[place])
-    remote, hops, via = int(deliveries.remote[place]), int(deliveries.hops[place]), int(deliveries.via[place])
-    before = int(deliveries.time_us[place - 1]) if place and deliveries.node[place - 1] == node else NONE
+    node, delivered = int(deliveries.node[index]), int(deliveries.time_us[index])
+    remote, hops, via = int(deliveries.remote[index]), int(deliveries.hops[index]), int(deliveries.via[index])
+    before = int(deliveries.time_us[index - 1]) if index and deliveries.node[index - 1] == node else NONE
     there = copies.to(node)
     arrived = copies.arrived_us[there]
     fits = (copies.fate[there] == Fate.ARRIVED) & (arrived <= delivered) & (arrived >= before)
@@ -170,15 +170,15 @@ def copy_of(history: History, place: int, model: LinkModel | None) -> Copy | Non
         fits &= (copies.hops[there] == hops) & (copies.via[there] == via)
     found = np.flatnonzero(fits)
     if not len(found):
-        return history.last_parts.get(place)
+        return history.last_parts.get(index)
     if model is not None and not model.service_us:
         exact = found[np.isin(arrived[found], (delivered, delivered - model.validation_us))]
         found = exact if len(exact) else found
     return copies.at(there.start + int(found[np.argmin(arrived[found])]))
 
 
-def _is_own(history: History, place: int) -> bool:
-    node, remote = int(history.deliveries.node[place]), int(history.deliveries.remote[place])
+def _is_own(history: History, index: int) -> bool:
+    node, remote = int(history.deliveries.node[index]), int(history.deliveries.remote[index])
     return node == history.publisher and remote in (NONE, node)
 
 

@@ -79,18 +79,18 @@ def select_rows(
     pieces: list[ColumnArrays] = [{column: np.empty(0, dtype=np.int64) for column in columns}]
     count = 0
     for rows in row_groups(run, trace_class, columns, from_us, until_us, message):
-        pieces.append(some(rows, keep(rows)) if keep is not None else rows)
+        pieces.append(selected(rows, keep(rows)) if keep is not None else rows)
         count += len(pieces[-1][columns[0]])
         if max_rows is not None and count > max_rows:
             raise TooManyRows
     return {column: np.concatenate([piece[column] for piece in pieces]).astype(np.int64) for column in columns}
 
 
-def some(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
+def selected(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
     return {column: values[chosen] for column, values in rows.items()}
 
 
-def places_of(values: Ints, number: int) -> slice:
+def indexes_of(values: Ints, number: int) -> slice:
     """Return the indexes of a number in an ascending array."""
     first, end = np.searchsorted(values, [number, number + 1])
     return slice(int(first), int(end))
@@ -112,8 +112,8 @@ class PairEvents:
 
     def between(self, node: int, other: int) -> slice:
         """Return the indexes of the events of a pair."""
-        mine = places_of(self.node, node)
-        there = places_of(self.other[mine], other)
+        mine = indexes_of(self.node, node)
+        there = indexes_of(self.other[mine], other)
         return slice(mine.start + there.start, mine.start + there.stop)
 
 

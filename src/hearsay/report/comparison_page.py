@@ -16,7 +16,7 @@ from hearsay.report.html import (
     write_page,
 )
 from hearsay.report.svg import Scale, round_step, scale_of_values
-from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
+from hearsay.report.what_ran import ShownRun, command_line, seed_words, what_ran
 from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
@@ -86,7 +86,7 @@ def write_comparison_report(
 
 def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
     """Return the settings of both sides, the command, and the trace hash of every run."""
-    both_sides: list[Ran] = []
+    both_sides: list[ShownRun] = []
     hashes: list[list[object]] = []
     for side, point in zip(side_names(len(points)), points, strict=True):
         rows = [results[run] for run in point.runs if run in results]
@@ -97,7 +97,7 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
             "engine": ", ".join(engines) or "unknown",
         }
         command = simulate_command(settings_of(point.scenario), point.seeds[0])
-        both_sides.append(Ran(tag("b", side), settings_of(point.scenario), facts, command))
+        both_sides.append(ShownRun(tag("b", side), settings_of(point.scenario), facts, command))
         for row in rows[:MAX_HASHES]:
             hashes.append([side, str(row["seed"]), row.get("trace_hash") or "–"])
     intro = [tag("p", "Command of the whole comparison:"), command_line(asked.command)]

@@ -88,12 +88,12 @@ class Figure:
         """Add a series; numbers of lines and bars are rounded."""
         for name in {"x", "y", "low", "high", "values"} & keys.keys() if self.kind in ("lines", "bars") else ():
             keys[name] = numbers(keys[name])
-        self.series.append({**place(view), **keys})
+        self.series.append({**view_keys(view), **keys})
 
     def note(self, view: View, words: str) -> None:
         self.notes.append((view, words))
 
-    def lack(self, view: View, reason: str) -> None:
+    def note_absence(self, view: View, reason: str) -> None:
         """Record the reason why a view has no series."""
         self.absent.append((view, reason))
 
@@ -108,7 +108,7 @@ class Figure:
             "measures": list(self.measures),
             "series": self.series,
             "ofOneTopic": self.of_one_topic,
-            "absent": [{**place(view), "reason": reason} for view, reason in self.absent],
+            "absent": [{**view_keys(view), "reason": reason} for view, reason in self.absent],
             "missing": f"no rows in the table “{self.source}”{self.why_empty}.",
         }
 
@@ -121,7 +121,7 @@ def declared_figures() -> Iterator[Figure]:
         yield Figure(name, x=x, panels=panels, **keys)
 
 
-def place(view: View) -> dict[str, Any]:
+def view_keys(view: View) -> dict[str, Any]:
     """Return the keys `run` and `topic` of a series: the indexes of the run and of the topic of its view."""
     return {"run": view.run, "topic": view.place}
 

@@ -100,9 +100,9 @@ def control_overhead(figure: Figure, runs: Sequence[Run]) -> None:
             all_rows = view.rows_and_loose(table).to_pylist()
             rows = [row for row in all_rows if row["bytes"] is not None]
             if all_rows and not rows:
-                figure.lack(view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}.")
+                figure.note_absence(view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}.")
             if rows and not view.nodes:
-                figure.lack(view, "not measured: the number of nodes is unknown.")
+                figure.note_absence(view, "not measured: the number of nodes is unknown.")
             if rows and view.nodes:
                 costs: Counter[str] = Counter()
                 for row in rows:
@@ -128,7 +128,7 @@ def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
             loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
             ranks, values = sorted_load(loads, max(view.nodes or 0, len(loads)))
             if reason is not None:
-                figure.lack(view, f"not measured: {reason}.")
+                figure.note_absence(view, f"not measured: {reason}.")
             elif loads.any():
                 figure.add(view, x=ranks, y=values)
 

@@ -29,7 +29,7 @@ def degree_over_time(chart: Figure, runs: Sequence[Run]) -> None:
                 continue
             rows = rows.sort_by("time_us")
             if not compute.max(rows.column("degree_max")).as_py():
-                chart.lack(view, NO_MESH)
+                chart.note_absence(view, NO_MESH)
                 continue
             look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
             chart.note(view, f"tree {look}" if panel == _TREE else look)
@@ -50,7 +50,7 @@ def degrees_at_the_end(chart: Figure, runs: Sequence[Run]) -> None:
         if degrees.any():
             chart.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
         else:
-            chart.lack(view, NO_MESH)
+            chart.note_absence(view, NO_MESH)
 
 
 def links_in(rows: Any) -> Any:
@@ -88,7 +88,7 @@ def mesh_picture(chart: Figure, runs: Sequence[Run]) -> None:
         last = links_in(view.rows(members[run.label])).sort_by("time_us").to_pylist()[-1:]
         if drawn is None:
             if last and not last[0]["degree_max"]:
-                chart.lack(view, NO_MESH)
+                chart.note_absence(view, NO_MESH)
             continue
         chart.add(view, **drawn)
         nodes = len(drawn["nodes"])

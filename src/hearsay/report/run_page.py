@@ -33,7 +33,7 @@ from hearsay.report.html import (
     visible,
 )
 from hearsay.report.runs import ALL_TOPICS, SCENARIO, US_PER_S, Row, Selection, topic_name, worst_first
-from hearsay.report.what_ran import Ran, what_ran
+from hearsay.report.what_ran import ShownRun, what_ran
 from hearsay.studies.settings import command_of
 from hearsay.text.numbers import Form, count, percent, plural, seconds
 from hearsay.text.numbers import shown as shown_number
@@ -96,11 +96,11 @@ def _topic_words(selection: Selection, place: int) -> str:
     return f"{selection.topics[place]}: " if len(selection.topics) > 1 else ""
 
 
-def _ran(selection: Selection, index: int) -> Ran:
+def _ran(selection: Selection, index: int) -> ShownRun:
     run = selection.runs[index]
     facts = {title: str(run.summary[name]) for title, name in _FACTS if name in run.summary}
     command = None if run.settings is None else command_of(["simulate", run.folder / SCENARIO])
-    return Ran(named(selection, index), run.settings, facts or {"engine": "none: not a simulation"}, command)
+    return ShownRun(named(selection, index), run.settings, facts or {"engine": "none: not a simulation"}, command)
 
 
 def _toolbar(selection: Selection) -> Html:

@@ -21,7 +21,7 @@ from hearsay.report.html import (
 )
 from hearsay.report.study_charts import SLACK, Kind, StudyCharts, mean_words
 from hearsay.report.study_svg import curve_pictures, map_pictures, pareto_picture
-from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
+from hearsay.report.what_ran import ShownRun, command_line, seed_words, what_ran
 from hearsay.studies.packs import COMPARED
 from hearsay.studies.runner import Swept
 from hearsay.studies.settings import command_of, settings_of, shared, size_words
@@ -182,4 +182,4 @@ def _what_ran(charts: StudyCharts, command: str | None) -> Html:
     ]
     note = tag("p", "tables/runs.parquet has the trace hash of every run. In the study's folder:")
     commands = opening("Commands that repeat a point", "commands", note, tag("ul", *points))
-    return join([what_ran([Ran(tag("b", study.title), common, facts)], intro), commands])
+    return join([what_ran([ShownRun(tag("b", study.title), common, facts)], intro), commands])

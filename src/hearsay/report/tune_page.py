@@ -18,7 +18,7 @@ from hearsay.report.html import (
 )
 from hearsay.report.study_page import mean_cell
 from hearsay.report.study_svg import ENDED_ENTRIES, FRONT_ENTRIES, search_picture, tuned_front
-from hearsay.report.what_ran import Ran, command_line, seed_words, what_ran
+from hearsay.report.what_ran import ShownRun, command_line, seed_words, what_ran
 from hearsay.studies.comparison import by_itself_words
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.settings import settings_of
@@ -168,13 +168,13 @@ def _ending(answer: Answer, tried: Tried) -> str:
 
 
 def _what_ran(answers: Sequence[Answer], commands: Mapping[str, str]) -> Html:
-    ran: list[Ran] = []
+    ran: list[ShownRun] = []
     for answer in answers:
         label = f" ({answer.searched.label})" if answer.searched.label else ""
         facts = {"seeds": seed_words(answer.searched.tuning.seeds)}
-        ran.append(Ran(tag("b", f"start{label}"), settings_of(answer.searched.start.scenario), facts))
+        ran.append(ShownRun(tag("b", f"start{label}"), settings_of(answer.searched.start.scenario), facts))
         if answer.best is not None:
-            ran.append(Ran(tag("b", f"best{label}"), settings_of(answer.best.point.scenario), facts))
+            ran.append(ShownRun(tag("b", f"best{label}"), settings_of(answer.best.point.scenario), facts))
     intro = [part for words, command in commands.items() for part in (tag("p", f"{words}:"), command_line(command))]
     return what_ran(ran, intro)
 

@@ -13,7 +13,7 @@ NO_SETTING = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ShownRun:
     """A run, or a side of a comparison. `settings` is None without a scenario."""
 
     name: Html
@@ -23,7 +23,7 @@ class Ran:
     command: str | None = None
 
 
-def what_ran(all_ran: Sequence[Ran], intro: Iterable[Html] = ()) -> Html:
+def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
     known = [ran.settings for ran in all_ran if ran.settings is not None]
     keys = differing(known) if len(known) > 1 else []
     facts = list(dict.fromkeys(title for ran in all_ran for title in ran.facts))
@@ -65,7 +65,7 @@ def setting_words(settings: Settings | None, key: str) -> str:
     return value if isinstance(value, str) else value_text(value)
 
 
-def _commands(all_ran: Sequence[Ran]) -> Html:
+def _commands(all_ran: Sequence[ShownRun]) -> Html:
     items = [tag("li", ran.name, command_line(ran.command)) for ran in all_ran if ran.command is not None]
     if not items:
         return Html("")
