@@ -201,5 +201,5 @@ def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, two_runs, 
     file = run.path / "trace/class=message/part-00000.parquet"
     file.write_bytes(cut(file.read_bytes()))
     with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
-        Follower(spark, Folder(run.path), Folder(run.path), None, lambda _: None).tick()
+        Follower(spark, Folder(run.path), Folder(run.path), None, lambda _: None).update()
     assert_same_tables(two_runs[NAME], run.path)

@@ -37,17 +37,17 @@ def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, anal
     run = GrowingRun(analysed["spanning"], tmp_path / "run")
     said: list[str] = []
     follower = Follower(spark, Folder(run.path), Folder(run.path), None, said.append)
-    assert follower.tick() is None
+    assert follower.update() is None
     run.plan()
     run.grow(len(run.files) // 2)
-    assert follower.tick() is None
+    assert follower.update() is None
     rows = sum(parquet.read_metadata(file).num_rows for file in run.path.glob("trace/class=*/*.parquet"))
     assert quality(run.path)["rows"] == rows
     before = len(said)
-    assert follower.tick() is None
+    assert follower.update() is None
     assert len(said) == before
     run.finish()
-    facts = Follower(spark, Folder(run.path), Folder(run.path), None, said.append).tick()
+    facts = Follower(spark, Folder(run.path), Folder(run.path), None, said.append).update()
     assert facts is not None
     assert_same_tables(run.source, run.path)
 
@@ -68,7 +68,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
             writer.add(lot)
             folder.write_manifest(writer.close(), seed=None, complete=True)
         if number == 1:
-            assert Follower(spark, Folder(series.path), Folder(tmp_path / "out"), None, said.append).tick() is None
+            assert Follower(spark, Folder(series.path), Folder(tmp_path / "out"), None, said.append).update() is None
             length_s = (lot[-1, Column.TIME_US] - rows[0, Column.TIME_US]) / 1e6
             assert f" {length_s:.1f} s of the run" in said[-1]
             (selected,) = open_runs([tmp_path / "out"]).runs
@@ -77,7 +77,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
             assert quality(tmp_path / "out")["rows"] == sum(map(len, np.array_split(rows, 4)[:2]))
     series.seal(peers, topics, "hearsay")
     assert verify(series.path) == []
-    assert Follower(spark, Folder(series.path), Folder(tmp_path / "out"), None, print).tick() is not None
+    assert Follower(spark, Folder(series.path), Folder(tmp_path / "out"), None, print).update() is not None
     analyze(spark, load_runs([series.path]), {"node": Folder(series.path)}, lambda _: None)
     assert_same_tables(series.path, tmp_path / "out")
 

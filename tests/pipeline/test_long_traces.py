@@ -12,7 +12,7 @@ from hearsay.pipeline.analyze import analyze
 from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.questions.graph_snapshots import draw
+from hearsay.pipeline.questions.graph_snapshots import snapshot_rows
 from hearsay.pipeline.rows import MAX_LINES
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.write.run_folder import RunFolder
@@ -72,7 +72,7 @@ def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():
     }
     there = {"node": [0, 1], "since_us": [0, 0], "until_us": [9, 9], "times": [[5]] * 2, "end_us": [9] * 2}
     seen, whole = (
-        draw(pa.table(alive), pa.table({**there, "has_shape": [True] * 2}))[0]
+        snapshot_rows(pa.table(alive), pa.table({**there, "has_shape": [True] * 2}))[0]
         for alive in (links, {name: [values[0], values[2]] for name, values in links.items()})
     )
     assert (seen["links"], seen["degree_max"], seen["degree_min"]) == (3, 2, 1)

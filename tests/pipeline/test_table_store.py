@@ -86,11 +86,11 @@ class Interrupted(HadoopFolder):
     moves = 0
     between: Callable[[], object]
 
-    def take(self, source: Folder, name: str, new: str) -> None:
+    def move_from(self, source: Folder, name: str, new: str) -> None:
         self.moves -= 1
         if not self.moves:
             self.between()
-        super().take(source, name, new)
+        super().move_from(source, name, new)
 
 
 def test_an_analysis_in_a_store_wins_as_a_whole_wherever_another_one_comes_between(spark, tmp_path):

@@ -31,7 +31,7 @@ def main(uri: str, target: Path, conf: list[str]) -> None:
         for table, rows in tables.items():
             killed.write(table, rows.slice(1))
         for name in folder.files(f"{folder.work}/{METRICS_FOLDER}"):
-            folder.take(folder, name, name.removeprefix(f"{folder.work}/"))
+            folder.move_from(folder, name, name.removeprefix(f"{folder.work}/"))
         later = HadoopFolder(spark, uri, Path(work, "later"))
         later.refresh(is_for_a_report)
         assert all(read_table(later.path, table) == rows for table, rows in tables.items())

@@ -15,7 +15,7 @@ from pathlib import Path
 from kills import LOOK_AGAIN_S, ends_within, environment, kill_family
 
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import OpenPlace, Processes, processes
+from hearsay.studies.processes import OpenPackMaker, Processes, processes
 from hearsay.studies.runner import Progress
 from hearsay.studies.tuning.answer import answer_of
 from hearsay.studies.tuning.answer_files import write_answers
@@ -132,7 +132,7 @@ def tuned(
     listen: Callable[[Progress], None] = lambda _: None,
     *,
     again: bool = False,
-    place: OpenPlace = lambda _: processes(2),
+    place: OpenPackMaker = lambda _: processes(2),
 ) -> Tuned:
     """Tune in processes of this machine, and write the files of the answer into the folder `out`."""
     if isinstance(tuning, Path):

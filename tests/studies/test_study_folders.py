@@ -50,7 +50,7 @@ def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_
     notes = tmp_path / "out" / "scenarios" / ".notes.tmp"
     notes.touch()
     assert all(file.temporary.exists() for file in left)
-    StudyFolder.look(tmp_path / "out")
+    StudyFolder.open_for_reading(tmp_path / "out")
     assert all(file.temporary.exists() for file in left)
     StudyFolder.open(tmp_path / "out").release()
     assert not any(file.temporary.exists() for file in left)

@@ -185,7 +185,7 @@ def test_packs_follow_what_was_measured():
 
 def test_runs_whose_task_died_go_alone():
     queue = RunQueue(tasks(3), {"p": 0.01})
-    queue.put_back_alone(queue.take(1))
+    queue.requeue_separately(queue.take(1))
     assert [len(queue.take(1)) for _ in range(4)] == [1, 1, 1, 0]
 
 

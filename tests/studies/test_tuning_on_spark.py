@@ -13,7 +13,7 @@ from known_best import tuned as tuned_in
 from small_study import hearsay
 
 from hearsay.pipeline.spark.place import Where
-from hearsay.studies.processes import OpenPlace, SparkTasks, processes
+from hearsay.studies.processes import OpenPackMaker, SparkTasks, processes
 
 TUNING = """
 aim = "copies_per_delivery"
@@ -35,7 +35,7 @@ values = [1, 3, 5]
 """
 
 
-def tuned(path: Path, out: Path, place: OpenPlace) -> dict[str, bytes]:
+def tuned(path: Path, out: Path, place: OpenPackMaker) -> dict[str, bytes]:
     """Return what a tuning leaves, to the last byte."""
     done = tuned_in(path, out, place=place)
     assert done.searches[0].best is not None
@@ -43,7 +43,7 @@ def tuned(path: Path, out: Path, place: OpenPlace) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in kept if file.stem != "resources"}
 
 
-def on(spark) -> OpenPlace:
+def on(spark) -> OpenPackMaker:
     return lambda _: nullcontext(SparkTasks(spark, Where(), 1))
 
 

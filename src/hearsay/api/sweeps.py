@@ -13,7 +13,7 @@ from hearsay.pipeline.spark.place import Where
 from hearsay.sim.scenario.tables import read_text
 from hearsay.studies.folder import StudyFolder, read_table
 from hearsay.studies.points import Point, points_of
-from hearsay.studies.processes import place_of_runs
+from hearsay.studies.processes import choose_pack_maker
 from hearsay.studies.runner import Progress, Sweep, Swept
 from hearsay.studies.study_file import Study, load_study
 from hearsay.studies.study_text import points_cells, points_text
@@ -43,7 +43,7 @@ def make_runs(
 ) -> Swept:
     """Make the missing runs. Raises `StudyError`, `StudyFolderError` or `SparkUnavailable` with the reason."""
     sweep = Sweep(study, points, folder, again=again)
-    return sweep.run(place_of_runs(study, where, say_nothing), progress or say_nothing)
+    return sweep.run(choose_pack_maker(study, where, say_nothing), progress or say_nothing)
 
 
 def table_of(folder: Path, name: str, names: Sequence[str]) -> Table:

@@ -16,7 +16,7 @@ from hearsay.sim.scenario.toml_text import Document
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import FigureComparison, figure_named
 from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import place_of_runs
+from hearsay.studies.processes import choose_pack_maker
 from hearsay.studies.study_text import compared_cells
 from hearsay.studies.tables import TABLES
 from hearsay.studies.tuning.answer import FOLDER as ANSWER
@@ -24,12 +24,12 @@ from hearsay.studies.tuning.answer import Answer, answer_of
 from hearsay.studies.tuning.answer_files import ANSWER_TABLES, tuned_json, write_answers
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune import Tune, Tuned
-from hearsay.studies.tuning.tune_file import Said, asked_tuning
+from hearsay.studies.tuning.tune_file import DeclarationNames, asked_tuning
 from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
 from hearsay.text.numbers import plain
 from hearsay.text.tables import html_table
 
-_SAID = Said("vary", "aim", "bounds", "condition")
+_DECLARATION_NAMES = DeclarationNames("vary", "aim", "bounds", "condition")
 _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 
@@ -194,13 +194,13 @@ def tune(
     changes: Document = {key: value for key, value in given.items() if value is not None}
     bounds = (bounds,) if isinstance(bounds, str) else bounds
     asked = _axes_of(vary), aim, bounds, _axes_of(condition), changes, texts_of(overrides)
-    tuning, text = asked_tuning(str(what), *asked, _SAID)
+    tuning, text = asked_tuning(str(what), *asked, _DECLARATION_NAMES)
     found = spaces(tuning)
-    place = place_of_runs(tuning.study, Where(master, remote), say_nothing)
+    open_maker = choose_pack_maker(tuning.study, Where(master, remote), say_nothing)
     folder = StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))
     try:
         folder.write_text("tune.toml", text)
-        tuned = Tune(found, folder, place, progress or say_nothing, again=retry).run()
+        tuned = Tune(found, folder, open_maker, progress or say_nothing, again=retry).run()
         answers = [answer_of(searched) for searched in tuned.searches]
         write_answers(folder, tuning, answers)
     finally:

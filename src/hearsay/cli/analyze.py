@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hearsay.cli.analysis import analyzed_on_spark, failures_in_one_line, load_readable, show_answers, store_session
-from hearsay.cli.arguments import GivenPlace, Real, require_distinct
+from hearsay.cli.arguments import PathOrUri, Real, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import counted, say, spark_options, start_spark_ahead
 from hearsay.extras import require_extra
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 @click.command("analyze")
-@click.argument("runs", nargs=-1, required=True, type=GivenPlace(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PathOrUri(path_type=Path))
 @spark_options
-@click.option("--out", type=GivenPlace(path_type=Path), metavar="DIR",
+@click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR",
               help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
               help="A node counts only if it stays this long after a message; "
@@ -173,7 +173,7 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
                 spark or session(_rows_so_far(source.path)), source, output, window_us, say, dict(where.conf)
             )
             say(f"following {source}")
-            while (run := follower.tick()) is None or not options["until_complete"]:
+            while (run := follower.update()) is None or not options["until_complete"]:
                 waiting.wait(options["interval"])
                 own_output()
             carry(source.path, output)

@@ -30,7 +30,7 @@ class GivenPath(click.Path):
         raise WrongInput(f"{uri}: only analyze, report and trace import reach a store; give a folder and copy it")
 
 
-class GivenPlace(GivenPath):
+class PathOrUri(GivenPath):
     """A path, or the URI of a store. The URI is returned as text."""
 
     def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:

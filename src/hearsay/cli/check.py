@@ -10,7 +10,7 @@ import click
 from hearsay.cli.arguments import GivenPath
 from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import FOLDER, make_runs, tell_failures
+from hearsay.cli.study_session import FOLDER, make_runs, print_failures
 
 
 @click.command("check")
@@ -51,7 +51,7 @@ def command(**options: Any) -> None:
     else:
         for each in found:
             click.echo(prose(judged_words(each)))
-    tell_failures(swept.failures)
+    print_failures(swept.failures)
     broken = [plain(judged_words(each)) for each in found if not each.held]
     if broken:
         summary = f"{len(broken)} of {len(found)} budgets are broken"

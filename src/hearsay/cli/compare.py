@@ -10,7 +10,7 @@ import click
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import FOLDER, make_runs, tell_failures, tell_missing
+from hearsay.cli.study_session import FOLDER, make_runs, print_failures, print_missing_runs
 
 LAST_FIRST_SEED = 10**15
 
@@ -53,11 +53,11 @@ def command(**options: Any) -> None:
     asked = ComparisonRequest(options["a"], options["b"], changes, both, **rest)
     plan = planned(asked)
     place: Path = options["out"] or Path(FOLDER) / asked.folder_name
-    folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
+    folder = StudyFolder.open_for_reading(place) if options["dry_run"] else StudyFolder.open(place)
     sweep = Sweep(plan.study, plan.points, folder)
     if options["dry_run"]:
         click.echo(f"{asked.names[1]} against {asked.names[0]}: {sweep.runs} runs")
-        tell_missing(sweep)
+        print_missing_runs(sweep)
         return
     swept = make_runs(sweep, options["where"])
     lines = compare(plan.points, swept.results)
@@ -70,6 +70,6 @@ def command(**options: Any) -> None:
     else:
         click.echo(comparison_text(asked, lines, plan.changed, found, prose))
         click.echo(f"\nagain: {asked.command}\ntables: {report.parent / 'tables'}\nreport: {report}")
-    tell_failures(swept.failures)
+    print_failures(swept.failures)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed and count on neither side")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hearsay.cli.arguments import GivenPath, GivenPlace, require_distinct
+from hearsay.cli.arguments import GivenPath, PathOrUri, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import spark_options
 from hearsay.extras import require_extra
@@ -22,7 +22,7 @@ TUNING = "tune.toml"
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True, type=GivenPlace(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PathOrUri(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Output file (default for one run: RUN/report.html).")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
@@ -109,7 +109,7 @@ def _swept(folder: Path) -> Swept:
     from hearsay.studies.study_file import load_study
 
     study = load_study(folder / STUDY)
-    sweep = Sweep(study, points_of(study), StudyFolder.look(folder))
+    sweep = Sweep(study, points_of(study), StudyFolder.open_for_reading(folder))
     swept = sweep.swept()
     if not swept.results:
         raise CommandFailed(f"{folder}: has no runs of its study.toml; run `hearsay sweep {folder / STUDY}` first")

@@ -33,8 +33,8 @@ def doctor(where: Where, no_start: bool) -> None:
 
     def show(found: Finding) -> None:
         click.echo(f"{'ok  ' if found.good else 'BAD '} {found.what}: {found.text}")
-        if not found.good and found.mend:
-            click.echo(f"     fix: {found.mend}")
+        if not found.good and found.fix:
+            click.echo(f"     fix: {found.fix}")
 
     bad = 0
     for found in findings():

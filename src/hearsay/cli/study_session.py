@@ -28,9 +28,9 @@ MOST_ERRORS = 5
 
 def make_runs(sweep: Sweep, where: Where) -> Swept:
     """Make the missing runs, with progress. Finished runs are kept even if an error or a signal ends the command."""
-    from hearsay.studies.processes import place_of_runs
+    from hearsay.studies.processes import choose_pack_maker
 
-    place = place_of_runs(sweep.study, where, say)
+    open_maker = choose_pack_maker(sweep.study, where, say)
     before = sweep.runs - len(sweep.missing)
     if before:
         say(f"{before} of {sweep.runs} runs are there already")
@@ -38,7 +38,7 @@ def make_runs(sweep: Sweep, where: Where) -> Swept:
         naming_what_is_kept(lambda: f"{len(sweep.swept().results)} of {sweep.runs} runs", sweep.folder.path),
         progress_of(len(sweep.missing)) as listen,
     ):
-        return sweep.run(place, listen)
+        return sweep.run(open_maker, listen)
 
 
 @contextmanager
@@ -73,12 +73,12 @@ def command_given(name: str, file: object, options: Mapping[str, Any], single: S
     return command_of(words)
 
 
-def tell_damaged(folder: StudyFolder) -> None:
+def print_damaged_files(folder: StudyFolder) -> None:
     for file in folder.damaged:
         click.echo(f"hearsay: {file}: cannot be read; its runs are made again", err=True)
 
 
-def tell_missing(sweep: Sweep) -> None:
+def print_missing_runs(sweep: Sweep) -> None:
     """Print the number of runs to make, and the time that they will take."""
     from hearsay.studies.runner import RunQueue
 
@@ -90,7 +90,7 @@ def say(text: str) -> None:
     print(f"sweep: {text}", file=sys.stderr, flush=True)
 
 
-def tell_failures(failures: Sequence[Row]) -> None:
+def print_failures(failures: Sequence[Row]) -> None:
     """Print each error of failed runs, with the first run that has it and the number of others."""
     runs_by_error: dict[str, list[str]] = {}
     for row in failures:

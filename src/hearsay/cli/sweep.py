@@ -11,7 +11,14 @@ import click
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import FOLDER, command_given, make_runs, tell_damaged, tell_failures, tell_missing
+from hearsay.cli.study_session import (
+    FOLDER,
+    command_given,
+    make_runs,
+    print_damaged_files,
+    print_failures,
+    print_missing_runs,
+)
 
 if TYPE_CHECKING:
     from hearsay.studies.runner import Sweep, Swept
@@ -49,20 +56,20 @@ def command(**options: Any) -> None:
     study = load_study(path).changed(axes, settings, seeds, options["engine"])
     points = points_of(study)
     place: Path = options["out"] or Path(FOLDER) / study.name
-    folder = StudyFolder.look(place) if options["dry_run"] else StudyFolder.open(place)
+    folder = StudyFolder.open_for_reading(place) if options["dry_run"] else StudyFolder.open(place)
     sweep = Sweep(study, points, folder, again=options["retry"])
     if not options["dry_run"]:
         folder.write_text("study.toml", read_text(path))
-    tell_damaged(folder)
+    print_damaged_files(folder)
     if options["dry_run"]:
-        _tell_plan(sweep)
+        _print_plan(sweep)
         return
     swept = make_runs(sweep, options["where"])
     report = folder.path / "report.html"
     command = command_given("sweep", options["study"], options, ("seeds", "engine"))
     write_study_report(swept, report, folder.path / "pictures", command)
     _tell(swept, folder.path, report, options)
-    tell_failures(swept.failures)
+    print_failures(swept.failures)
     if swept.failures:
         raise CommandFailed(f"{len(swept.failures)} of {sweep.runs} runs failed; --retry makes them again")
 
@@ -75,11 +82,11 @@ def _require_figures(names: Sequence[str]) -> None:
             raise WrongInput(f"--figure {name}: no such figure; there are {', '.join(BY_NAME)}")
 
 
-def _tell_plan(sweep: Sweep) -> None:
+def _print_plan(sweep: Sweep) -> None:
     study = sweep.study
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in study.axes) or "one point"
     click.echo(f"{study.title}: {axes} × {len(study.seeds)} seeds: {sweep.runs} runs")
-    tell_missing(sweep)
+    print_missing_runs(sweep)
 
 
 def _tell(swept: Swept, folder: Path, report: Path, options: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.arguments import GivenPath, GivenPlace, Real, Whole, counted, require_distinct
+from hearsay.cli.arguments import GivenPath, PathOrUri, Real, Whole, counted, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.spark_steps import SparkWork, require_spark_at, spark_options, spark_steps
 
@@ -102,7 +102,7 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
-@click.option("--out", type=GivenPlace(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of FILES (default: by their content).")
 @spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
@@ -137,7 +137,7 @@ def import_command(
         if isinstance(out, str):
             send_run(target)
     _print_quarantined(imported.record, "quarantined")
-    _tell_imported(imported, out)
+    _print_import(imported, out)
     if imported.record.quarantined and not allow_bad:
         raise click.exceptions.Exit(1)
 
@@ -161,7 +161,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
         f"{out}: {counted(len(runs), 'trace')} of {counted(len(joined.clocks), 'node')}, "
         f"{counted(joined.rows, 'row')}, {counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
     )
-    _tell_clocks(joined, out, "were off and are put right", "corrected")
+    _print_clock_errors(joined, out, "were off and are put right", "corrected")
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def _print_quarantined(record: SourceRecord, what: str) -> None:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
 
 
-def _tell_imported(imported: ImportResult, out: Path | str) -> None:
+def _print_import(imported: ImportResult, out: Path | str) -> None:
     files = imported.record.files
     good = len(files) - len(imported.record.quarantined)
     events = sum(file.events for file in files)
@@ -230,10 +230,10 @@ def _tell_imported(imported: ImportResult, out: Path | str) -> None:
         f"{out}: {good} of {len(files)} files, {events:,} events, {imported.rows:,} rows, "
         f"{imported.peers:,} peers, {imported.messages:,} messages"
     )
-    _tell_clocks(imported, out, "are off, and latencies too", "off")
+    _print_clock_errors(imported, out, "are off, and latencies too", "off")
 
 
-def _tell_clocks(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
+def _print_clock_errors(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
     """Print how many clocks are off, by how much at most, and how many are unknown.
 
     With at most `MAX_CLOCKS_SHOWN` clocks, print each clock in a table, too.

@@ -15,10 +15,10 @@ from hearsay.cli.study_session import (
     FOLDER,
     command_given,
     naming_what_is_kept,
+    print_damaged_files,
+    print_failures,
     progress_of,
     say,
-    tell_damaged,
-    tell_failures,
 )
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def command(**options: Any) -> None:
     tuning, text = _asked(options)
     found = spaces(tuning)
     if options["dry_run"]:
-        _tell_plan(tuning, found, options["where"])
+        _print_plan(tuning, found, options["where"])
         return
     folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"tune-{tuning.name}")
     folder.write_text("tune.toml", text)
-    tell_damaged(folder)
+    print_damaged_files(folder)
     tuned = _run(found, folder, options["where"], again=options["retry"])
     _finish(tuned, folder, options)
 
@@ -88,10 +88,10 @@ _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engin
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
-    from hearsay.studies.processes import place_of_runs
+    from hearsay.studies.processes import choose_pack_maker
     from hearsay.studies.tuning.tune import Tune, most_runs
 
-    place = place_of_runs(found[0].tuning.study, where, say)
+    open_maker = choose_pack_maker(found[0].tuning.study, where, say)
     before = len(folder.results())
     if before:
         say(f"{before} runs are there already")
@@ -99,10 +99,10 @@ def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bo
         naming_what_is_kept(lambda: f"{len(folder.results())} runs", folder.path),
         progress_of(most_runs(found)) as listen,
     ):
-        return Tune(found, folder, place, listen, again=again).run()
+        return Tune(found, folder, open_maker, listen, again=again).run()
 
 
-def _tell_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
+def _print_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
     from hearsay.studies.processes import is_on_spark
     from hearsay.studies.tuning.tune import most_runs
 
@@ -133,7 +133,7 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
         print_json({**tuned_json(tuned, answers, folder.path), "report": str(report)})
     else:
         _tell(tuned, answers, folder.path, report)
-    tell_failures(tuned.failures)
+    print_failures(tuned.failures)
     missing = [plain(none_words(answer.searched)) for answer in answers if answer.best is None]
     if missing:
         raise CommandFailed("\nhearsay: ".join(missing))

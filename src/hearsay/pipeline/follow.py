@@ -32,7 +32,7 @@ _SERIES_PATTERN = "[0-9]*/"
 
 @dataclass(slots=True)
 class Follower:
-    """Keeps the tables of one run up to date. Call `tick` repeatedly."""
+    """Keeps the tables of one run up to date. Call `update` repeatedly."""
 
     spark: SparkSession
     source: Folder
@@ -44,7 +44,7 @@ class Follower:
     _files: dict[str, TraceFile] = field(init=False, default_factory=dict[str, TraceFile])
     _shown: RunFacts | None = field(init=False, default=None)
 
-    def tick(self) -> RunFacts | None:
+    def update(self) -> RunFacts | None:
         """Compute the tables again if files are new. Returns the run's facts if its tables are final, else None."""
         self.source.refresh(of_a_run)
         seal = _seal(self.source.path)

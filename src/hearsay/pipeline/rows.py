@@ -194,7 +194,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     scans = [
         spark.read.schema(with_run[: -len(_OF_RUN)])
         .parquet(*(exactly(run.place(file.name)) for file in run.files(trace_class)))
-        .selectExpr("*", *_constants(run))
+        .selectExpr("*", *_run_columns(run))
         for run in runs
         if run.files(trace_class)
     ]
@@ -203,7 +203,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
     return reduce(lambda left, right: left.unionAll(right), scans)
 
 
-def _constants(run: RunFacts) -> list[str]:
+def _run_columns(run: RunFacts) -> list[str]:
     return [f"{_literal(value)} as {name}" for value, name in zip(_of_run(run), _OF_RUN, strict=True)]
 
 
@@ -231,7 +231,7 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
     scans = [
         spark.read.schema("peer int, name string, role string")
         .parquet(exactly(run.place(name)))
-        .selectExpr("*", *_constants(run))
+        .selectExpr("*", *_run_columns(run))
         for run in runs
         if (run.path / name).exists()
     ]

@@ -19,7 +19,7 @@ from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
 from hearsay.sim.scenario.toml_text import Document
 from hearsay.sim.scenario.values import Number, PerhapsEmptyText, Text, broken, integer_in, one_of, violated
-from hearsay.studies.checked_file import FileTable, Places, StudyError
+from hearsay.studies.checked_file import FileTable, KeyLines, StudyError
 from hearsay.studies.settings import flattened
 from hearsay.text.escape import shown_value
 
@@ -66,12 +66,12 @@ class Base:
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, table: BaseTable, folder: Path, places: Places, *path: str | int) -> Base:
+    def of(cls, table: BaseTable, folder: Path, key_lines: KeyLines, *path: str | int) -> Base:
         """Return the base from a table of a file; its paths are relative to `folder`."""
         sections: dict[str, Any] = dict(table.model_extra or {})
         router: str | None = sections.pop("router") if isinstance(sections.get("router"), str) else None
         settings = tuple(_resolved(setting, folder) for setting in flattened(sections))
-        origins = {key: places.of(*path, *key.split(".")) for key, _ in settings}
+        origins = {key: key_lines.of(*path, *key.split(".")) for key, _ in settings}
         file = None if table.file is None else folder / table.file
         return cls(file, table.preset, router or None, settings, origins)
 
@@ -186,11 +186,11 @@ class AxisTable(FileTable):
     def own_name(self) -> str:
         return " + ".join(self.own_keys) if self.name is None else self.name
 
-    def axis(self, places: Places, *path: str | int) -> Axis:
+    def axis(self, key_lines: KeyLines, *path: str | int) -> Axis:
         """Return the axis. `path` is the key path of its table in the file."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
-        written = tuple(places.of(*path, "values", step) for step in range(len(steps)))
+        written = tuple(key_lines.of(*path, "values", step) for step in range(len(steps)))
         return Axis(self.own_name, self.own_keys, steps, self._labels(values), written)
 
     def cross_rules(self) -> Iterator[Violation]:

@@ -160,12 +160,12 @@ class BudgetFile(RunsFile):
 
 def load_budgets(path: Path) -> tuple[Study, list[Point], list[Case]]:
     """Return a file's cases, and their runs as a study with a point for each case."""
-    file, places = read_checked(path, BudgetFile)
+    file, key_lines = read_checked(path, BudgetFile)
     cases: list[Case] = []
     points: list[Point] = []
     problems: list[str] = []
     for number, table in enumerate(file.cases):
-        base = Base.of(table.base, path.parent, places, "cases", number, "base")
+        base = Base.of(table.base, path.parent, key_lines, "cases", number, "base")
         budgets = tuple(budget.budget(table.name, figure) for figure, budget in table.budgets.items())
         cases.append(Case(table.name, base, budgets))
         try:

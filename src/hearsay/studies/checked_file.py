@@ -34,7 +34,7 @@ class FileTable(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KeyLines:
     """The lines of a file's keys."""
 
     file: str
@@ -55,7 +55,7 @@ class Places:
 FileModel = TypeVar("FileModel", bound=FileTable)
 
 
-def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, Places]:
+def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, KeyLines]:
     """Read a TOML file and validate it by a model. Raise `StudyError` with all mistakes, in the order of lines.
 
     `changes` replace top-level keys of the file. The validators get the file's folder as context.
@@ -64,16 +64,16 @@ def read_checked(path: Path, model: type[FileModel], changes: Document | None = 
         document, lines = parse_file(path)
     except ScenarioError as error:
         raise StudyError(error.problems) from None
-    changes = changes or {}
-    places = Places(str(path), {key: line for key, line in lines.items() if key[:1] not in {(at,) for at in changes}})
-    return checked({**document, **changes}, places, model, path.parent), places
+    replaced = {(key,) for key in changes or {}}
+    key_lines = KeyLines(str(path), {key: line for key, line in lines.items() if key[:1] not in replaced})
+    return checked({**document, **(changes or {})}, key_lines, model, path.parent), key_lines
 
 
-def checked(document: Document, places: Places, model: type[FileModel], folder: Path) -> FileModel:
+def checked(document: Document, key_lines: KeyLines, model: type[FileModel], folder: Path) -> FileModel:
     """Return a document as its model; `folder` is for relative paths. Raise `StudyError` with all mistakes."""
     try:
         return model.model_validate(document, context=folder)
     except ValidationError as error:
         found = mistakes(error, lambda path, _: unknown_key(str(path[-1]), known_keys(model, path[:-1])))
-        ordered = sorted(found, key=lambda mistake: places.line(mistake.path))
-        raise StudyError(f"{places.of(*each.path)}: {each.subject}{each.rule}" for each in ordered) from None
+        ordered = sorted(found, key=lambda mistake: key_lines.line(mistake.path))
+        raise StudyError(f"{key_lines.of(*each.path)}: {each.subject}{each.rule}" for each in ordered) from None

@@ -71,7 +71,7 @@ class StudyFolder:
         return folder
 
     @classmethod
-    def look(cls, path: Path) -> StudyFolder:
+    def open_for_reading(cls, path: Path) -> StudyFolder:
         """Open the folder for reading; it may not exist yet."""
         try:
             require_ours(path, Holds.STUDY, inner=_INNER)

@@ -210,7 +210,7 @@ class _Process:
         return answer
 
 
-OpenPlace: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
+OpenPackMaker: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
 """Opens a `PackMaker` whose tasks can import these Python files and zips of packages."""
 
 
@@ -219,7 +219,7 @@ def is_on_spark(where: Where) -> bool:
     return where != Where() or find_spec("pyspark") is not None
 
 
-def place_of_runs(study: Study, where: Where, say: Callable[[str], None]) -> OpenPlace:
+def choose_pack_maker(study: Study, where: Where, say: Callable[[str], None]) -> OpenPackMaker:
     """Return the function that opens a `PackMaker` on Spark or with local processes. Call it only if runs are
     missing, so that Spark does not start without need; `say` gets progress messages.
     """

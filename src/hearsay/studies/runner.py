@@ -14,7 +14,7 @@ from hearsay.studies.checked_file import StudyFolderError
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import PackMaker, Row, Task, failed
 from hearsay.studies.points import Point, carried_modules
-from hearsay.studies.processes import GONE, OpenPlace
+from hearsay.studies.processes import GONE, OpenPackMaker
 from hearsay.studies.study_file import Study
 from hearsay.studies.tables import tables_of
 
@@ -59,7 +59,7 @@ class RunQueue:
         self._left.subtract(task.point for task in taken)
         return taken
 
-    def put_back_alone(self, tasks: Sequence[Task]) -> None:
+    def requeue_separately(self, tasks: Sequence[Task]) -> None:
         """Queue the runs of a pack whose process died, each as a pack of its own, to find the run that kills it."""
         self._alone.extend(tasks)
         self._left.update(task.point for task in tasks)
@@ -142,7 +142,7 @@ class Runner:
         self._maker = maker
         self._folder = folder
         self._listen = listen
-        self._flying: dict[Future[list[Row]], list[Task]] = {}
+        self._pending: dict[Future[list[Row]], list[Task]] = {}
         self._deaths: Counter[str] = Counter()
         self.kept: list[Row] = []
         """The rows that were written to the folder."""
@@ -152,24 +152,24 @@ class Runner:
         """Execute all runs and write their rows. Raise `SparkUnavailable` if Spark has gone."""
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="pack") as threads:
             try:
-                while len(self._queue) or self._flying:
-                    self._launch(threads)
-                    landed, _ = wait(self._flying, _TICK_S, FIRST_COMPLETED)
-                    for future in landed:
-                        self._land(self._flying.pop(future), future)
+                while len(self._queue) or self._pending:
+                    self._submit_packs(threads)
+                    finished, _ = wait(self._pending, _TICK_S, FIRST_COMPLETED)
+                    for future in finished:
+                        self._finish_pack(self._pending.pop(future), future)
                     self._listen(self._progress())
             except BaseException:
-                for future in self._flying:
+                for future in self._pending:
                     future.cancel()
                 self._maker.cancel()
                 raise
 
-    def _launch(self, threads: ThreadPoolExecutor) -> None:
+    def _submit_packs(self, threads: ThreadPoolExecutor) -> None:
         """Submit a few packs more than there are slots, so that a slot that becomes free has work at once."""
         slots = self._maker.slots
-        while len(self._queue) and len(self._flying) < min(MOST_JOBS, slots + max(1, slots // 4)):
+        while len(self._queue) and len(self._pending) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)
-            self._flying[threads.submit(self._make, pack)] = pack
+            self._pending[threads.submit(self._make, pack)] = pack
 
     def _make(self, pack: Sequence[Task]) -> list[Row]:
         rows: list[Row] = []
@@ -181,7 +181,7 @@ class Runner:
                 rows.append(made.row)
         return rows
 
-    def _land(self, pack: list[Task], future: Future[list[Row]]) -> None:
+    def _finish_pack(self, pack: list[Task], future: Future[list[Row]]) -> None:
         error = future.exception()
         if error is None:
             self._keep(future.result())
@@ -191,11 +191,11 @@ class Runner:
         if not self._maker.alive():
             raise SparkUnavailable(GONE)
         if len(pack) > 1:
-            self._queue.put_back_alone(pack)
+            self._queue.requeue_separately(pack)
             return
         self._deaths[pack[0].run] += 1
         if self._deaths[pack[0].run] < ATTEMPTS:
-            self._queue.put_back_alone(pack)
+            self._queue.requeue_separately(pack)
         else:
             self._keep([failed(pack[0], f"{in_one_line(error)}, {ATTEMPTS} times")])
 
@@ -210,9 +210,9 @@ class Runner:
     def _progress(self) -> Progress:
         left = None
         if self.kept:
-            flying = sum(self._queue.seconds(task.point) for pack in self._flying.values() for task in pack) / 2
-            left = (self._queue.seconds_left() + flying) / self._maker.slots
-        return Progress(self._total, len(self.kept), min(len(self._flying), self._maker.slots), self._failures, left)
+            submitted_s = sum(self._queue.seconds(task.point) for pack in self._pending.values() for task in pack)
+            left = (self._queue.seconds_left() + submitted_s / 2) / self._maker.slots
+        return Progress(self._total, len(self.kept), min(len(self._pending), self._maker.slots), self._failures, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Sweep:
     def runs(self) -> int:
         return len(self._tasks)
 
-    def run(self, place: OpenPlace, listen: Callable[[Progress], None]) -> Swept:
+    def run(self, open_maker: OpenPackMaker, listen: Callable[[Progress], None]) -> Swept:
         """Execute the missing runs and write the tables; after an error, too, with the runs that have finished."""
         for point in self.points:
             self.folder.write_scenario(point)
@@ -254,7 +254,7 @@ class Sweep:
             if self.missing:
                 with work_folder() as work:
                     modules = carried_modules((point.scenario for point in self.points), work)
-                    with place(modules) as maker:
+                    with open_maker(modules) as maker:
                         Runner(self.missing, self.points, maker, self.folder, listen).run()
         finally:
             swept = self.swept()

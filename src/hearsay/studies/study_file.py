@@ -144,13 +144,13 @@ def file_schema(model: type[RunsFile]) -> dict[str, Any]:
 
 def load_study(path: Path) -> Study:
     """Read a study. Raise `StudyError` with a line for each mistake."""
-    file, places = read_checked(path, StudyFile)
+    file, key_lines = read_checked(path, StudyFile)
     return Study(
         name=path.stem,
         title=path.stem if file.title is None else file.title,
         question=file.question,
-        base=Base.of(file.base, path.parent, places, "base"),
-        axes=tuple(axis.axis(places, "axes", number) for number, axis in enumerate(file.axes)),
+        base=Base.of(file.base, path.parent, key_lines, "base"),
+        axes=tuple(axis.axis(key_lines, "axes", number) for number, axis in enumerate(file.axes)),
         seeds=file.seeds,
         engine=file.engine,
         cores_per_task=file.cores_per_task,

@@ -33,7 +33,7 @@ class Folder:
         self.work = WORK
         """The name of the folder for unpublished files of this analysis."""
 
-    def is_left(self, since_us: int) -> bool:
+    def is_abandoned(self, since_us: int) -> bool:
         """Return True if an analysis that began at `since_us` counts as ended, so that its files can be removed."""
         return True
 
@@ -48,7 +48,7 @@ class Folder:
 
     @property
     def store(self) -> str:
-        """Return the name of the file system. `take` moves files between folders of the same file system."""
+        """Return the name of the file system. `move_from` moves files between folders of the same file system."""
         return ""
 
     @property
@@ -67,7 +67,7 @@ class Folder:
         require_ours(place / METRICS_FOLDER, Holds.METRICS, inner=TABLES)
         return claim(place, Holds.TABLES, also=of_the_run, inner=inner)
 
-    def own(self, name: str, what: Holds) -> None:
+    def make_folder(self, name: str, what: Holds) -> None:
         """Create a folder below this one. Raises `RunFolderError` if it exists and this program has not made it."""
         require_ours(self.path / name, what)
         (self.path / name).mkdir(parents=True, exist_ok=True)
@@ -85,10 +85,10 @@ class Folder:
         found = (file for file in (self.path / name).rglob("*") if file.is_file() and not file.is_symlink())
         return [file.relative_to(self.path).as_posix() for file in found]
 
-    def put(self, name: str) -> None:
+    def copy_to_store(self, name: str) -> None:
         """Copy a file that was written below `path` to the store, if the folder is in one."""
 
-    def take(self, source: Folder, name: str, new: str) -> None:
+    def move_from(self, source: Folder, name: str, new: str) -> None:
         """Move the file `name` of `source`, a folder of the same file system, to `new` in this folder."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source.path / name, self.path / new)

@@ -30,7 +30,7 @@ from hearsay.trace.folder.own_folders import Holds
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LEFT_US = 7 * 24 * 3600 * 1_000_000
+_ABANDONED_AFTER_US = 7 * 24 * 3600 * 1_000_000
 _WORK_FOLDER = re.compile(rf"{re.escape(WORK)}-([0-9]{{16}})-[0-9a-f]{{8}}")
 
 
@@ -52,8 +52,8 @@ def send_run(folder: Folder) -> None:
     sealing = f".{MANIFEST}.tmp"
     (folder.path / MANIFEST).rename(folder.path / sealing)
     for name in sorted(Folder(folder.path).files("")):
-        folder.put(name)
-    folder.take(folder, sealing, MANIFEST)
+        folder.copy_to_store(name)
+    folder.move_from(folder, sealing, MANIFEST)
 
 
 class HadoopFolder(Folder):
@@ -88,18 +88,18 @@ class HadoopFolder(Folder):
     def identity(self) -> str | Path:
         return self._uri
 
-    def is_left(self, since_us: int) -> bool:
-        return since_us < time_ns() // 1000 - _LEFT_US
+    def is_abandoned(self, since_us: int) -> bool:
+        return since_us < time_ns() // 1000 - _ABANDONED_AFTER_US
 
     def claim(self, run: Path) -> AbstractContextManager[object]:
         root = self._at("")
         for status in self._store.listStatus(root) if self._store.exists(root) else ():
             found = _WORK_FOLDER.fullmatch(status.getPath().getName())
-            if found and self.is_left(int(found[1])):
+            if found and self.is_abandoned(int(found[1])):
                 self.remove(found[0])
         return nullcontext()
 
-    def own(self, name: str, what: Holds) -> None:
+    def make_folder(self, name: str, what: Holds) -> None:
         (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def problems(self) -> list[str]:
@@ -130,16 +130,16 @@ class HadoopFolder(Folder):
     def files(self, name: str) -> list[str]:
         return list(self._found(name))
 
-    def put(self, name: str) -> None:
+    def copy_to_store(self, name: str) -> None:
         local = self._hadoop.FileSystem.getLocal(self._conf)
         self._hadoop.FileUtil.copy(local, self._here(name), self._store, self._at(name), False, True, self._conf)
 
-    def take(self, source: Folder, name: str, new: str) -> None:
+    def move_from(self, source: Folder, name: str, new: str) -> None:
         self._store.mkdirs(self._at(new).getParent())
         if not self._store.rename(self._hadoop.Path(f"{source.location}/{name}"), self._at(new)):
             raise OSError(f"{self._uri}/{new}: {source.location}/{name} cannot be moved there")
         if (source.path / name).exists():
-            super().take(source, name, new)
+            super().move_from(source, name, new)
 
     def remove(self, name: str) -> None:
         self._store.delete(self._at(name), True)

@@ -52,7 +52,7 @@ def carry(run: Path, output: Folder) -> None:
             if (run / name).is_file():
                 (output.path / name).parent.mkdir(exist_ok=True)
                 _copy(run / name, output.path / name)
-                output.put(name)
+                output.copy_to_store(name)
     except OSError as error:
         raise RunFolderError(f"{error.filename or output}: cannot be written ({error.strerror or error})") from None
 

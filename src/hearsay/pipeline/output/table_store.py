@@ -66,9 +66,9 @@ class TableStore:
         self._written: dict[str, list[_File]] = defaultdict(list)
         self._unused = token_hex(4)
         for folder in outputs.values():
-            folder.own(folder.work, Holds.WORK)
+            folder.make_folder(folder.work, Holds.WORK)
             folder.remove(folder.work)
-            folder.own(folder.work, Holds.WORK)
+            folder.make_folder(folder.work, Holds.WORK)
 
     @property
     def scratch(self) -> str:
@@ -104,7 +104,7 @@ class TableStore:
         name = f"{folder.work}/{METRICS_FOLDER}/{table}/part-00000.parquet"
         (folder.path / name).parent.mkdir(parents=True)
         parquet.write_table(rows, folder.path / name, compression="zstd")
-        folder.put(name)
+        folder.copy_to_store(name)
         self._written[run].append(_File(table, folder, name))
 
     def publish(self) -> None:
@@ -121,21 +121,21 @@ class TableStore:
 
 
 def _publish(folder: Folder, files: Sequence[_File], unused: str) -> None:
-    folder.own(METRICS_FOLDER, Holds.METRICS)
+    folder.make_folder(METRICS_FOLDER, Holds.METRICS)
     there = folder.files(METRICS_FOLDER)
     published = {number for name in there if (number := number_of(name))}
     number = max(time_ns() // 1000, 1 + max(published, default=0))
     tables: dict[str, list[str]] = {name: [] for name in TABLES}
     for file in files:
         name = f"part-{len(tables[file.table]):05d}-{number}-{unused}.parquet"
-        folder.take(file.folder, file.name, f"{METRICS_FOLDER}/{file.table}/{name}")
+        folder.move_from(file.folder, file.name, f"{METRICS_FOLDER}/{file.table}/{name}")
         tables[file.table].append(name)
     manifest = f"manifest-{number}.json"
     write_durably(folder.path / folder.work / manifest, json.dumps({"tables": tables}, indent=1).encode())
-    folder.put(f"{folder.work}/{manifest}")
-    folder.take(folder, f"{folder.work}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
+    folder.copy_to_store(f"{folder.work}/{manifest}")
+    folder.move_from(folder, f"{folder.work}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
     for name in there:
         ours = _OURS.fullmatch(name)
         began = int(ours[1] or ours[2] or 0) if ours else number_of(name)
-        if began in published or (ours and folder.is_left(began)):
+        if began in published or (ours and folder.is_abandoned(began)):
             folder.remove(name)

@@ -58,19 +58,19 @@ class Members:
         return self.places[np.minimum(nodes, len(self.places) - 1)]
 
 
-def draw(alive: Any, there: Any) -> list[Line]:
+def snapshot_rows(all_links: Any, memberships: Any) -> list[Line]:
     """Return rows of the tables `mesh`, `degrees` and `mesh_links` for one topic; `kind` names the table of a row.
 
-    Both arguments are Arrow tables. `alive` has links with the times of their existence. `there` has the memberships
+    Both arguments are Arrow tables. `all_links` has links with the times of their existence. `memberships` has those
     of the topic; the `times` of the snapshots, `end_us` and `has_shape` are the same in all its rows.
     """
-    facts = there.slice(0, 1).to_pylist()[0]
-    known = there.filter(there.column("node").is_valid())
+    facts = memberships.slice(0, 1).to_pylist()[0]
+    known = memberships.filter(memberships.column("node").is_valid())
     node, since, until = _columns(known, "node", "since_us", "until_us")
     lines: list[Line] = []
     for time in facts["times"]:
         members = Members.of(node[(since <= time) & (until >= time)])
-        links = _links_at(alive, members, time)
+        links = _links_at(all_links, members, time)
         lines += _lines(links, members, time, has_shape=facts["has_shape"])
         if time == facts["end_us"]:
             picture = _pictured(links)
@@ -85,11 +85,11 @@ def _columns(table: Any, *names: str) -> list[Ints]:
     return [table.column(name).to_numpy() for name in names]
 
 
-def _links_at(alive: Any, members: Members, time_us: int) -> Links:
+def _links_at(all_links: Any, members: Members, time_us: int) -> Links:
     """Return the links of members that exist at a time, and lead to members or to nodes that may be members."""
-    node, remote, since, until, unknown = _columns(alive, "node", "remote", "since_us", "until_us", "unknown")
-    there = (since <= time_us) & (until > time_us)
-    inside = there & (members.place(node) >= 0) & ((members.place(remote) >= 0) | unknown)
+    node, remote, since, until, unknown = _columns(all_links, "node", "remote", "since_us", "until_us", "unknown")
+    existing = (since <= time_us) & (until > time_us)
+    inside = existing & (members.place(node) >= 0) & ((members.place(remote) >= 0) | unknown)
     return Links(node[inside], remote[inside])
 
 

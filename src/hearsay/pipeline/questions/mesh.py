@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from hearsay.pipeline.output.stored_tables import arrow_schema
 from hearsay.pipeline.output.tables import COMMON, MESH_LAYER, NEIGHBOURS_LAYER, TABLES, TREE_LAYER, TableSchema
-from hearsay.pipeline.questions.graph_snapshots import draw
+from hearsay.pipeline.questions.graph_snapshots import snapshot_rows
 from hearsay.pipeline.rows import Frames
 from hearsay.trace.folder.arrow import pa
 
@@ -88,13 +88,13 @@ def times(frames: Frames) -> DataFrame:
 
 def drawn(frames: Frames) -> DataFrame:
     """Return the rows of `mesh`, `degrees` and `mesh_links` in one DataFrame; `kind` names the table of a row."""
-    alive = frames.query("""
+    all_links = frames.query("""
         select l.run, l.topic, l.layer, t.stretch, l.node, l.remote, l.since_us, l.until_us,
                not t.simulated and o.node is null as unknown
         from {links} l join {times} t on l.run = t.run
         left join {observers} o on not t.simulated and l.run = o.run and l.remote = o.node
         where exists and l.since_us <= t.last_us and l.until_us > t.first_us""")
-    there = frames.query("""
+    memberships = frames.query("""
         with layers as (select distinct run, topic, layer from {links}),
         counts as (select run, count(*) as observers from {observers} group by run)
         select l.run as run, l.topic as topic, l.layer as layer, t.stretch as stretch,
@@ -103,8 +103,8 @@ def drawn(frames: Frames) -> DataFrame:
         from layers l join {times} t on l.run = t.run join counts c on l.run = c.run
         left join {memberships} m on l.run = m.run and l.topic = m.topic
              and m.since_us <= t.last_us and m.until_us >= t.first_us""")
-    together: Any = alive.groupBy(*_GROUP).cogroup(there.groupBy(*_GROUP))
-    return together.applyInArrow(_draw, _DRAWN.ddl)
+    together: Any = all_links.groupBy(*_GROUP).cogroup(memberships.groupBy(*_GROUP))
+    return together.applyInArrow(_snapshot_table, _DRAWN.ddl)
 
 
 def mesh(frames: Frames) -> DataFrame:
@@ -122,8 +122,8 @@ def mesh_links(frames: Frames) -> DataFrame:
     return frames.query("select * from {drawn} where kind = 'mesh_links'")
 
 
-def _draw(key: tuple[Any, ...], alive: Any, there: Any) -> Any:
+def _snapshot_table(key: tuple[Any, ...], all_links: Any, memberships: Any) -> Any:
     """Return the rows of one run, topic, layer and stretch. This runs in a task."""
     group = dict(zip(_GROUP, (each.as_py() for each in key), strict=True))
-    lines = [line | group for line in draw(alive, there)] if len(there) else []
+    lines = [line | group for line in snapshot_rows(all_links, memberships)] if len(memberships) else []
     return pa.Table.from_pylist(lines, arrow_schema(_DRAWN))

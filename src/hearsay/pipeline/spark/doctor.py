@@ -27,12 +27,12 @@ LEAST_FREE = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check; `mend` says how to fix a failed one."""
+    """The result of a check; `fix` says how to fix a failed one."""
 
     what: str
     good: bool
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 def findings() -> Iterator[Finding]:

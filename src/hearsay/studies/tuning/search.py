@@ -153,7 +153,7 @@ class Search:
             self._race(batch)
             for each in batch:
                 if each.steps not in self._reported:
-                    self._tell(each)
+                    self._report_result(each)
         self._play_finals()
         self._confirm()
         return found
@@ -244,7 +244,7 @@ class Search:
 
         return min(keeping, key=aim, default=None)
 
-    def _tell(self, tried: Tried) -> None:
+    def _report_result(self, tried: Tried) -> None:
         found = self._found
         mean = mean_of(values_at(tried.point, found.results, self._tuning.aim.name))
         excesses = {

@@ -17,7 +17,7 @@ from hearsay.pipeline.spark.work_folder import work_folder
 from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import PackMaker, Row
 from hearsay.studies.points import Point, carried_modules
-from hearsay.studies.processes import OpenPlace
+from hearsay.studies.processes import OpenPackMaker
 from hearsay.studies.runner import Progress, Runner, tasks_of
 from hearsay.studies.tables import tables_of
 from hearsay.studies.tuning.answer import tried_table
@@ -63,7 +63,7 @@ class Tune:
         self,
         spaces: Sequence[Space],
         folder: StudyFolder,
-        place: OpenPlace,
+        open_maker: OpenPackMaker,
         listen: Callable[[Progress], None],
         *,
         again: bool = False,
@@ -72,7 +72,7 @@ class Tune:
         self.tuning = spaces[0].tuning
         self.folder = folder
         self._spaces = spaces
-        self._place = place
+        self._open_pack_maker = open_maker
         self._listen = listen
         self._results = folder.results()
         self._kept = {run for run, row in self._results.items() if row["error"] is None or not again}
@@ -99,7 +99,7 @@ class Tune:
         missing = [task for task in tasks if task.run not in self._kept]
         self._asked |= {task.run for task in tasks}
         if missing:
-            runner = Runner(missing, points, self._open_maker(), self.folder, self._tell)
+            runner = Runner(missing, points, self._shared_maker(), self.folder, self._report_progress)
             try:
                 runner.run()
             finally:
@@ -109,16 +109,16 @@ class Tune:
                 self._failed += sum(row["error"] is not None for row in runner.kept)
         return self._results
 
-    def _open_maker(self) -> PackMaker:
+    def _shared_maker(self) -> PackMaker:
         """Open one `PackMaker` for all runs, with the modules of the routers of all steps."""
         if self._maker is None:
             points = [point for space in self._spaces for point in (space.start, *space.examples)]
             work = self._opened.enter_context(work_folder())
             modules = carried_modules((point.scenario for point in points), work)
-            self._maker = self._opened.enter_context(self._place(modules))
+            self._maker = self._opened.enter_context(self._open_pack_maker(modules))
         return self._maker
 
-    def _tell(self, progress: Progress) -> None:
+    def _report_progress(self, progress: Progress) -> None:
         """Report the progress of a few runs as progress of all possible runs."""
         open_runs = progress.total - progress.done
         if progress.seconds_left is not None and open_runs:

@@ -23,7 +23,7 @@ from hearsay.sim.scenario.toml_text import Document, parse_value
 from hearsay.sim.scenario.values import broken, integer_in
 from hearsay.studies.axes import Axes, Axis, AxisTable, Base, BaseTable, Setting, Texts
 from hearsay.studies.budgets import BoundsOfFigures, Budget
-from hearsay.studies.checked_file import Places, StudyError, checked, read_checked
+from hearsay.studies.checked_file import KeyLines, StudyError, checked, read_checked
 from hearsay.studies.comparison import LAST_FIRST_SEED
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.study_file import RunsFile, Seeds, Study
@@ -151,19 +151,19 @@ def load_tuning(path: Path, changes: Document | None = None) -> Tuning:
 
     `changes` replace top-level keys of the file.
     """
-    file, places = read_checked(path, TuneFile, changes)
-    return _tuning(file, places, path.parent, path.stem)
+    file, key_lines = read_checked(path, TuneFile, changes)
+    return _tuning(file, key_lines, path.parent, path.stem)
 
 
-def _tuning(file: TuneFile, places: Places, folder: Path, name: str) -> Tuning:
+def _tuning(file: TuneFile, key_lines: KeyLines, folder: Path, name: str) -> Tuning:
     fresh = tuple(range(max(file.seeds) + 1, max(file.seeds) + 1 + file.fresh_seeds))
     finals = _TIMES_SEEDS * len(file.seeds) if file.final_seeds is None else file.final_seeds
     return Tuning(
         name=name,
         title=name if file.title is None else file.title,
-        base=Base.of(file.base, folder, places, "base"),
-        axes=tuple(axis.axis(places, "axes", number) for number, axis in enumerate(file.axes)),
-        conditions=None if file.conditions is None else file.conditions.axis(places, "conditions"),
+        base=Base.of(file.base, folder, key_lines, "base"),
+        axes=tuple(axis.axis(key_lines, "axes", number) for number, axis in enumerate(file.axes)),
+        conditions=None if file.conditions is None else file.conditions.axis(key_lines, "conditions"),
         aim=BY_NAME[file.aim],
         bounds=tuple(table.budget("", figure) for figure, table in file.bounds.items()),
         seeds=file.seeds,
@@ -182,7 +182,7 @@ _BOUND = re.compile(rf"(\w+)\s*(<=|>=)\s*({_NUMBER})(?:\s+(\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DeclarationNames:
     """Names that error messages use for the parts of a declaration, such as options."""
 
     vary: str
@@ -191,12 +191,12 @@ class Said:
     condition: str
 
 
-OPTIONS = Said("--vary", "--aim", "--bound", "--condition")
+OPTIONS = DeclarationNames("--vary", "--aim", "--bound", "--condition")
 
 
 def asked_tuning(
     what: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
-    settings: Texts, said: Said = OPTIONS,
+    settings: Texts, said: DeclarationNames = OPTIONS,
 ) -> tuple[Tuning, str]:  # fmt: skip
     """Return a tuning and the text of its file: `what` is a tune file, or with `vary` a scenario.
 
@@ -219,7 +219,7 @@ def asked_tuning(
 
 def _declared(
     scenario: str, vary: Texts, aim: str | None, bounds: Sequence[str], conditions: Texts, changes: Document,
-    settings: Texts, said: Said,
+    settings: Texts, said: DeclarationNames,
 ) -> tuple[Tuning, str]:  # fmt: skip
     """Return a tuning, named after scenario and request, and the text of its file."""
     problems: list[str] = []
@@ -259,9 +259,9 @@ def _declared(
     text = tomli_w.dumps(document)
     asked = text + "\n".join(f"{key}={value}" for key, value in settings)
     name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
-    places = Places("what is asked", {})
-    table = checked(document, places, TuneFile, Path())
-    return _tuning(table, places, Path(), name).with_settings(settings), text
+    key_lines = KeyLines("what is asked", {})
+    table = checked(document, key_lines, TuneFile, Path())
+    return _tuning(table, key_lines, Path(), name).with_settings(settings), text
 
 
 def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
