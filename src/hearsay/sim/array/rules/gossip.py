@@ -124,7 +124,7 @@ def on_ihave(
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
-    if parameter(w, node, COUNTS_IHAVES) and not admits_ihave(w, th, now, node, peer, count):
+    if uses_11(w, node) and parameter(w, node, COUNTS_IHAVES) and not admits_ihave(w, th, now, node, peer, count):
         return
     line = control(w)[th]
     over = ids_over_limit(count, parameter(w, node, MAX_IHAVE) - line[IDS_IN_RPC])
