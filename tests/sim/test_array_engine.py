@@ -159,6 +159,33 @@ def test_engines_agree_on_the_graft_of_a_member_that_finds_the_mesh_full():
     assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
 
 
+def test_engines_agree_on_ihaves_that_are_counted_without_gossipsub_11():
+    plan = plan_of("[network]\nnodes = 60\n[router]\nihave_parts_count = true\n")
+    assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
+
+
+DIALS_WITHIN_A_BUCKET = """
+[network]
+nodes = 40
+[links]
+latency = "constant"
+value_ms = 0.3
+[router]
+preset = "nim"
+hello = false
+direct_peers = [[0, 1]]
+test_extension = true
+[workload]
+messages = 3
+"""
+"""A dial of a router arrives while RPCs are under way, of which two come over one link at the same time."""
+
+
+def test_engines_agree_on_the_order_of_rpcs_behind_a_dial():
+    plan = plan_of(DIALS_WITHIN_A_BUCKET)
+    assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
+
+
 @pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
 def test_engines_agree_in_corners(text):
     assert agree(plan_of(text))

@@ -27,6 +27,7 @@ from hearsay.sim.array.world.layout import (
     HAS_FEATURES,
     HAS_LINKS,
     HAS_OVERLAY,
+    HELD_END,
     LINK32,
     LOOKAHEAD,
     NEAR,
@@ -221,8 +222,10 @@ def run_share(w: World, th: int) -> None:
 def _run_in_order(w: World) -> None:
     """Run the events of all nodes in the order of the heap `near`: by time, then by node.
 
-    A dial that arrives within the part ends the part. With routers that choose their neighbours there are many dials;
-    then a dial is handled here, and ends the part only if there is no room for its links.
+    A dial that arrives within the part ends the part. Later events stay in `near` up to the end that the part had, so
+    that those of one time and link keep their order; they return to the bucket together. With routers that choose
+    their neighbours there are many dials; then a dial is handled here, and ends the part only if there is no room for
+    its links.
     """
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
@@ -248,6 +251,7 @@ def _run_in_order(w: World) -> None:
                     w[PART_END] = min(w[PART_END], next_arrival(w))
         else:
             queue_again(w, 0, w0, w1, link)
+    w[HELD_END] = w[PART_END]
 
 
 @kernel

@@ -37,6 +37,7 @@ from hearsay.sim.array.world.layout import (
     HAS_DIALS,
     HAS_LINKS,
     HAS_OVERLAY,
+    HELD_END,
     LOOKAHEAD,
     NETWORK_STARTS,
     NODES,
@@ -208,6 +209,7 @@ def _begin_part(w: World) -> bool:
     w[PART_END] = min(bucket_end, next_due(w), next_close(w), w[END])
     if not w[HAS_OVERLAY]:
         w[PART_END] = min(w[PART_END], next_arrival(w))
+    w[HELD_END] = w[PART_END]
     w[PART_EVENTS] = 0
     if w[PART_END] > w[NOW] and (has_events(w) or next_arrival(w) < w[PART_END]):
         gather(w)

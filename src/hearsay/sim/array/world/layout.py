@@ -128,18 +128,18 @@ _scalar = Numbers()
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
-    LINES_FREE, LINES_USED,
-) = _scalar.take(27)  # fmt: skip
+    LINES_FREE, LINES_USED, HELD_END,
+) = _scalar.take(28)  # fmt: skip
 """Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket. A bucket
-is handled in parts (`loop.py`); the open part ends at PART_END. STATUS: the reason why an entry returned.
-FIRST_MESSAGE: all nodes have forgotten older messages. NEWEST: the number of messages that have been given a column.
-CLOSED_UP_TO: the number of messages whose window is over. GLOBALS_DONE, PLANNED_DONE: the numbers of handled lines of
-`schedule` and `planned`. PART_EVENTS, PART_BLOCKS: the numbers of events and of blocks of nodes in the open part.
-LINKS_FREE: the first of LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO, DEAD_SURE and
-LOOKED. LINKS_WANTED: the number of links that are needed if STATUS is NEEDS_LINKS. NETWORK_STARTS: 1 while the open
-part makes the first connections. MOST_SLOTS: the largest number of slots that a node uses. For DIALS_UP_TO see
-`links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for LINES_FREE and LINES_USED
-`part_lines.py`."""
+is handled in parts (`loop.py`); the open part ends at PART_END, and new events before HELD_END go into `near`.
+STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older messages. NEWEST: the number
+of messages that have been given a column. CLOSED_UP_TO: the number of messages whose window is over. GLOBALS_DONE,
+PLANNED_DONE: the numbers of handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: the numbers of
+events and of blocks of nodes in the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see
+`reuse.py`, also for DEAD_UP_TO, DEAD_SURE and LOOKED. LINKS_WANTED: the number of links that are needed if STATUS is
+NEEDS_LINKS. NETWORK_STARTS: 1 while the open part makes the first connections. MOST_SLOTS: the largest number of
+slots that a node uses. For DIALS_UP_TO see `links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE
+`dials.py`, for LINES_FREE and LINES_USED `part_lines.py`."""
 WorldType.changing = _scalar.count
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""

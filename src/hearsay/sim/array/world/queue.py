@@ -29,6 +29,7 @@ from hearsay.sim.array.world.layout import (
     FAR,
     FAR_FIRST,
     HAS_LINKS,
+    HELD_END,
     NEAR,
     NEAR_SERIAL,
     NOW,
@@ -210,7 +211,7 @@ def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: in
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
-    if time < w[PART_END]:
+    if time < w[HELD_END]:
         hold_near(w, th, w0, w1, link)
     elif bucket - w[BUCKET] < w[BUCKETS]:
         ring = bucket & (w[BUCKETS] - 1)
