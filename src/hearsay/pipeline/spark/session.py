@@ -260,7 +260,7 @@ def _set_environment(on_loopback: bool) -> None:
 
 @cache
 def _work() -> Path:
-    """Return the folder for temporary files of this process and of its JVM, of which PySpark keeps only one."""
+    """Return the folder for temporary files of this process and of its JVM. A process has one JVM only."""
     folder = made_work_folder()
     atexit.register(folder.remove)
     return folder.path

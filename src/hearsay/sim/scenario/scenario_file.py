@@ -2,8 +2,8 @@
 
 Rules:
 
-* A scenario is merged from layers, of which later ones win (`layers.py`): defaults, a preset, the file, `--router`,
-  `--set`. A file names the preset that it starts from with `preset = "…"` at its top.
+* A scenario is merged from layers; a later layer overrides an earlier one (`layers.py`): defaults, a preset, the
+  file, `--router`, `--set`. A file names the preset that it starts from with `preset = "…"` at its top.
 * All mistakes are reported at once, a line each. Files that the scenario names are read, and their bad lines
   reported.
 * Paths are relative to the scenario file, those of `--set` to the working directory.

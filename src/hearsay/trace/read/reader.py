@@ -116,8 +116,8 @@ def read_rows(run: Path, classes: Collection[str] | None = None, derive: bool = 
 
 
 class Conditions(TypedDict, total=False):
-    """Conditions on rows, all of which must be met; None or a missing key is no condition. Peers and topics are given
-    by number or name."""
+    """Conditions on rows. A row must meet all of them; None or a missing key is no condition. Peers and topics are
+    given by number or name."""
 
     classes: Collection[str] | None
     events: Collection[TraceEvent] | None

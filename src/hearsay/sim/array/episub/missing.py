@@ -180,7 +180,7 @@ def forget_missing(w: World, node: int, topic: int) -> None:
 
 @with_episub
 def announcer_to_ask(w: World, node: int, place: int) -> int:
-    """Return the announcer of which a missing message is requested next (REPAIR-1)."""
+    """Return the announcer that gets the next GRAFT for a missing message (REPAIR-1)."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     at = entries[place, ANNOUNCERS]

@@ -98,7 +98,7 @@ def gossip_payload(first: int, others: int) -> int:
 
 @inlined
 def topic_payload(kind: int, topic: int) -> int:
-    """Return the payload of a SUBSCRIBE, UNSUBSCRIBE, GRAFT, PRUNE, or IDONTWANT, of which `topic` is the message."""
+    """Return the payload of a SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE; for an IDONTWANT, `topic` is the message."""
     return TOPIC_PART | kind << _MESSAGE_BITS | topic
 
 

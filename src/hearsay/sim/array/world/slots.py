@@ -1,7 +1,7 @@
 """Neighbours of a node: their slots, their routers, and the latency to them.
 
 Layout: a slot is an index in the slot arrays (`peers`, `flags`, …) and stands for one neighbour of one node. The
-slots of a node are consecutive: room for `CAP`, of which `COUNT` are in use, ascending by the number of the peer. So
+slots of a node are consecutive: room for `CAP`, the first `COUNT` in use, ascending by the number of the peer. So
 loops over slots visit neighbours in the core's order, and a set of neighbours can be a bit for each slot. A slot
 exists while the node has a link to the peer, or its router counts the peer as connected. If the room of a node is
 full, its slots move to the end of the arrays, with twice the room.
