@@ -30,8 +30,8 @@ from time import perf_counter
 
 import numpy as np
 
-from hearsay.core.rules.mixing import GOLDEN
-from hearsay.sim.array.machine.compiling import entry
+from hearsay.core.rules.randomness import GOLDEN
+from hearsay.sim.array.compiling import entry
 
 LEAST_S = 34e-9
 """To move an event through memory: estimated."""

@@ -28,27 +28,26 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from hearsay.core.shell.randomness import Randomness
-from hearsay.libp2p.host.host import HostLimits
+from hearsay.core.rules.randomness import Randomness
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.libp2p.node_host import HostLimits
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.output.tables import read_table
+from hearsay.pipeline.run_facts import load_runs
 from hearsay.pipeline.spark.session import spark_session
-from hearsay.sim.plan.latency import make_latency
+from hearsay.pipeline.spark.settings import Where
+from hearsay.sim.plan.network import make_latency
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import load_names
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.reader import load_names, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +76,15 @@ NETWORKS = 3
 HANDSHAKE_S = 60.0
 """A handshake takes four seconds on these lines alone. All begin at once, and a busy machine needs more."""
 PATIENT = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
+
+
+class Delays(NamedTuple):
+    """Delays that a busy machine adds to a real run."""
+
+    lines_s: list[float]
+    """For every piece of data on a line, how much later than due it landed."""
+    dials_s: list[float]
+    """For every network, the seconds until its last dial ended."""
 
 
 class Figures(NamedTuple):
@@ -113,18 +121,17 @@ def simulate(plan: Plan, directory: Path) -> Path:
     return directory
 
 
-async def run_networks(plan: Plan, directory: Path, late_s: list[float]) -> list[Path]:
+async def run_networks(plan: Plan, directory: Path, delays: Delays) -> list[Path]:
     """Some real networks of the same plan at the same time; a run folder of each.
 
     They begin at different parts of the interval between messages, so that they do not all publish at once.
-    `late_s` gets, for every piece of data on a line, how much later than due it landed.
     """
     apart_s = float(plan.scenario.workload.interval_s) / NETWORKS
-    works = [real(plan, directory / f"real-{number}", number * apart_s, late_s) for number in range(NETWORKS)]
+    works = [real(plan, directory / f"real-{number}", number * apart_s, delays) for number in range(NETWORKS)]
     return await asyncio.gather(*works)
 
 
-async def real(plan: Plan, directory: Path, wait_s: float, late_s: list[float]) -> Path:
+async def real(plan: Plan, directory: Path, wait_s: float, delays: Delays) -> Path:
     await asyncio.sleep(wait_s)
     scenario = plan.scenario
     latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
@@ -148,10 +155,11 @@ async def real(plan: Plan, directory: Path, wait_s: float, late_s: list[float]) 
                     continue
                 dialed.add(pair)
                 line = await stack.enter_async_context(
-                    Line(nodes[target].addresses[0], latency.base_us(place, target), late_s)
+                    Line(nodes[target].addresses[0], latency.base_us(place, target), delays.lines_s)
                 )
                 dials.append(asyncio.ensure_future(nodes[place].connect(line.address)))
         await asyncio.gather(*dials)
+        delays.dials_s.append(asyncio.get_running_loop().time() - start)
         for publication in plan.publications:
             await asyncio.sleep(start + publication.time_us / 1e6 - asyncio.get_running_loop().time())
             data = b"message %d ".ljust(publication.size_bytes, b"x") % publication.message
@@ -255,12 +263,15 @@ class RealRuns(NamedTuple):
     late_ms: float
     """Nine of ten pieces of data were held back by their line no longer than this beyond its latency. More means that
     the machine was busy: a mean does not show it, as nearly all pieces of a quiet second are on time."""
+    dials_s: float
+    """Seconds until the last dial of all networks ended. A message that is published before misses peers."""
 
 
 def run_in_reality(plan: Plan, directory: Path) -> RealRuns:
-    late_s: list[float] = []
-    folders = asyncio.run(run_networks(plan, directory, late_s))
-    return RealRuns([folder / "run" for folder in folders], 1000 * float(np.quantile(late_s, 0.9)))
+    delays = Delays([], [])
+    folders = asyncio.run(run_networks(plan, directory, delays))
+    late_ms = 1000 * float(np.quantile(delays.lines_s, 0.9))
+    return RealRuns([folder / "run" for folder in folders], late_ms, max(delays.dials_s))
 
 
 def compare(

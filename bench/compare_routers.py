@@ -13,10 +13,10 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.studies.packs import BY_NAME, headline
+from hearsay.sim.summary import Summary
+from hearsay.studies.packs import BY_NAME, metrics_of
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
@@ -61,7 +61,7 @@ def compare(title: str, settings: list[tuple[str, str]], degrees: dict[str, int]
 
 
 def row_of(summary: Summary) -> list[str]:
-    values = headline(summary)
+    values = metrics_of(summary)
     shown = ["–" if values[name] is None else form.format(values[name]) for name, form in FORMATS.items()]
     return [summary.router, *shown, f"{sum(summary.sent.get(kind, 0) for kind in CONTROL_KINDS):,}"]
 

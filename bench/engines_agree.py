@@ -20,16 +20,15 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summary import summarise
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.summary import summarise
+from hearsay.trace.compare_runs import diff_rows, render
 from hearsay.trace.language.event_rows import Part
-from hearsay.trace.language.order import canonical
-from hearsay.trace.language.rows import Rows, no_rows
+from hearsay.trace.language.rows import Rows, canonical, no_rows
 from hearsay.trace.language.schema import TraceRow
-from hearsay.trace.read.diff import diff_rows, render
 from random_scenarios import even_scenario, scenario_texts
 
 MOST_EVENTS = 30_000

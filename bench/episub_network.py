@@ -13,8 +13,8 @@ import numpy as np
 from hearsay.core.episub.episub import Episub
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.recorder import Recorder
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent

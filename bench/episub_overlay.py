@@ -25,8 +25,8 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from episub_network import Run, components, spread
-from hearsay.core.shell.randomness import Purpose, Randomness
-from hearsay.sim.plan.faults import NodeDown
+from hearsay.core.rules.randomness import Purpose, Randomness
+from hearsay.sim.plan.events import NodeDown
 from hearsay.sim.reference.nodes import EVERYWHERE
 
 PRESETS = ("hyparview-plumtree-10k", "episub")

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from episub_network import Run, components, published_by, spread
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.rules.randomness import Purpose, Randomness
 from hearsay.trace.language.schema import Column
 
 

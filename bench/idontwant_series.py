@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 
-from hearsay.sim.results.summary import Summary
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.sim.summary import Summary
 
 SIZES = (1_000, 50_000, 500_000, 1_000_000)
 WAYS = {

@@ -23,7 +23,7 @@ from pathlib import Path
 from hearsay.ingest.import_traces import import_traces
 from hearsay.ingest.sources import Unit, decode_unit, recognise
 from hearsay.trace.folder.arrow import read_table
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
 
 RECORDED = Path(__file__).parents[1] / "tests/ingest/data/go-0.16.pb.gz"
 

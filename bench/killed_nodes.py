@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
 from foreign_peers import PeerProcess
 
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.reader import read_rows
 
 DIALS = 6
 DEGREE_LOW = 4

@@ -25,7 +25,7 @@ import duckdb
 
 from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.pipeline.spark.event_log import Counters, counters_of
-from hearsay.pipeline.spark.place import HEAP
+from hearsay.pipeline.spark.settings import HEAP
 from process_tree import PeakMemory
 from synthetic_trace import write_run
 

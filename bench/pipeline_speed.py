@@ -22,10 +22,10 @@ import duckdb
 
 from hearsay.pipeline import Trace, read
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import RunFacts, load_runs
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.spark.place import Where, cores
+from hearsay.pipeline.run_facts import RunFacts, load_runs
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.pipeline.spark.settings import Where, cores
 from process_tree import cpu_seconds
 from synthetic_trace import write_run
 

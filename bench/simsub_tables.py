@@ -24,7 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import fmean, stdev
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 TABLES = {

@@ -18,9 +18,9 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import PartKind
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import NONE, WIDTH, Column, TraceEvent
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
 
 NODES = 1000
 COPIES = 6

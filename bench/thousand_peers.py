@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent / "attack_tools"))
 
 from children import Child
 
-from hearsay.libp2p.host.host import HostLimits
-from hearsay.libp2p.limits.resources import ResourceLimits
+from hearsay.libp2p.node_host import HostLimits
+from hearsay.libp2p.resources import ResourceLimits
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 

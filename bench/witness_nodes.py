@@ -9,7 +9,7 @@ import argparse
 import sys
 from time import perf_counter
 
-from hearsay.core.shell.randomness import Purpose, Randomness, sample
+from hearsay.core.rules.randomness import Purpose, Randomness, sample
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from hearsay.core.language.rpc import Control, Message, Rpc
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.frames import FrameReader, frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import Identification, IdentifyLimits
 from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import to_text
-from hearsay.libp2p.services.identify import Identification, IdentifyLimits
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import RpcLimits
@@ -67,12 +67,9 @@ class ScriptedPeer:
         return sum(len(control.prune) for control in self.controls())
 
     def _open(self, stream: Stream) -> None:
-        stream.receive_with(self)
+        stream.receive_with(self.data_received, lambda reset: None)
         self._opened.set()
 
     def data_received(self, data: bytes) -> None:
         for payload in self._frames.receive(data):
             self.received.append(decode_rpc(payload, self._message_id, LIMITS).rpc)
-
-    def stream_ended(self, reset: bool) -> None:
-        """Do nothing: the peer reads no more."""

@@ -19,7 +19,7 @@ from hearsay.core.language.rpc import PartKind
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import iter_rows
 from hearsay.wire.fields import RpcLimits
 from hearsay.wire.messages import by_author, by_data
 from hearsay.wire.signing import SignaturePolicy

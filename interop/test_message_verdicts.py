@@ -23,7 +23,7 @@ from test_deployed_gossipsub import SCORE, deployed
 from test_foreign_peers import LIMITS, built, connected, meshed, run, until
 
 from hearsay.core.language.rpc import MESHSUB_11, Rpc
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.libp2p.names.protobuf import DELIMITED, walk
@@ -45,22 +45,14 @@ class RawPeer(ScriptedPeer):
     async def __aenter__(self) -> RawPeer:
         await super().__aenter__()
         self.ended = False
-        self._stream.receive_with(_Ending(self))
+        self._stream.receive_with(lambda data: None, self._end)
         return self
+
+    def _end(self, reset: bool) -> None:
+        self.ended = True
 
     def send(self, rpc: bytes) -> None:
         self._stream.write(frame(rpc))
-
-
-class _Ending:
-    def __init__(self, peer: RawPeer) -> None:
-        self._peer = peer
-
-    def data_received(self, data: bytes) -> None:
-        """Nothing comes on a stream of our own."""
-
-    def stream_ended(self, reset: bool) -> None:
-        self._peer.ended = True
 
 
 def named(message: bytes) -> tuple[str, str]:

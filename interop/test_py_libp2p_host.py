@@ -15,8 +15,8 @@ import pytest
 from foreign_peers import Missing, PeerProcess, command_of
 
 from hearsay.core.language.rpc import Rpc, Subscription
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text

@@ -16,8 +16,8 @@ from standalone import Cluster, free_port
 from xdist.remote import Producer
 
 import leftovers
-from hearsay.pipeline.spark.place import Where
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.pipeline.spark.settings import Where
 from schedule import WholeFiles, rank
 
 pytest_plugins = ["chromium"]

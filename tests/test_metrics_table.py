@@ -11,7 +11,7 @@ from hearsay.metrics import METRICS, nested, shown_in, value_at
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.studies.packs import headline
+from hearsay.studies.packs import metrics_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -35,7 +35,7 @@ def test_studies_compute_their_metrics_and_no_others():
     summary = (
         Simulation(load_scenario(None, "r1", [("network.nodes", "12"), ("workload.messages", "1")])).run().summary
     )
-    assert set(headline(summary)) == {metric.name for metric in shown_in("study")}
+    assert set(metrics_of(summary)) == {metric.name for metric in shown_in("study")}
 
 
 def test_columns_of_the_headline_stay_in_their_order():

@@ -55,6 +55,14 @@ def test_adding_a_control_message_leaves_no_file_out():
     assert followed <= {file for file, _ in steps(PAGE, "Add a control message")}
 
 
+def test_the_numbers_of_files_are_those_of_the_tables():
+    rule, router, message = (len(steps(PAGE, heading)) for heading in TABLES)
+    assert f"(#change-one-rule)|{rule}|" in PAGE
+    assert f"(#add-a-router)|1 in a package of your own, {router} in this one|" in PAGE
+    assert f"(#add-a-control-message)|{message}|" in PAGE
+    assert f"walkthroughs.md#add-a-control-message): {message} files" in ARCHITECTURE
+
+
 def test_the_table_of_places_has_twelve_changes():
     assert len(PLACES) == 12
 

@@ -15,7 +15,7 @@ FILE = Path(__file__).parents[1] / "src" / "hearsay" / "trace" / "language" / "e
 HEAD = '''"""Functions that make the rows of frequent events. Written by `tools/row_functions.py`, not by hand.
 
 They are made from `schema.FORMS`, run by recorders and compiled for kernels, so that an event has the same columns
-wherever it is written. `formed_rows.py` makes the rows of all other events.
+wherever it is written. `schema.py` makes the rows of all other events.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hearsay.core.scores.named_sets import named_set
-from hearsay.core.scores.score_set import ANY_TOPIC
+from hearsay.core.scores.score_parameters import ANY_TOPIC
 from hearsay.core.shell.parameters import Parameters
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"

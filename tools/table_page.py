@@ -21,8 +21,8 @@ SELECT message, ratio, p99_us FROM 'metrics/messages/*.parquet' ORDER BY p99_us 
 
 `hearsay analyze` writes each table as `metrics/NAME/*.parquet`. While another analysis ends, read the files that the
 latest `metrics/manifest-N.json` names. Types are Spark's. Times are on the clock of the run. Ratios are null, never
-NaN, where nothing is counted. [Figures](metrics.md) defines eligible, copy and away, and has the formulas. A column
-that is not in a table's own list is in the first one. Made by `python tools/table_page.py`.
+NaN, where nothing is counted. [Figures](metrics.md) defines eligible, copy and away, and has the formulas. The next
+table has the columns of several tables. `python tools/table_page.py` makes this page.
 
 In Spark (`hearsay.pipeline.read`, `Tables`) units and meanings are comments of the columns, which `DESCRIBE` shows.
 """

@@ -22,15 +22,15 @@ from scene import Scene, say
 from signatures import EXPENSIVE_KEYS, forged_messages, message_of_small_order
 
 from hearsay.core.language.rpc import Control, Extension, Graft, IWant, Message, PeerInfo, Prune, Rpc, Subscription
-from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.frames import FrameReader, frame
+from hearsay.libp2p.identify import PROTOCOL as IDENTIFY
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import DELIMITED, walk
 from hearsay.libp2p.names.protobuf import encode as varint
-from hearsay.libp2p.services.identify import PROTOCOL as IDENTIFY
-from hearsay.libp2p.services.rendezvous import PROTOCOL as RENDEZVOUS
-from hearsay.libp2p.services.rendezvous import MessageType, PeerRecord, RendezvousMessage, encode_message, seal_record
+from hearsay.libp2p.rendezvous import PROTOCOL as RENDEZVOUS
+from hearsay.libp2p.rendezvous import MessageType, PeerRecord, RendezvousMessage, encode_message, seal_record
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.messages import by_author
 from hearsay.wire.signing import Author, SignaturePolicy

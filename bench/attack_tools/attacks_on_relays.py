@@ -24,11 +24,11 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.rendezvous import PeerRecord, seal_record
+from hearsay.libp2p.rendezvous import PeerRecord, seal_record
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 

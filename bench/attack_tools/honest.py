@@ -17,7 +17,7 @@ from time import monotonic
 
 from members import GoMember, ManyAddresses, Member, OurMember
 
-from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.errors import DialError
 from hearsay.wire.signing import SignaturePolicy
 

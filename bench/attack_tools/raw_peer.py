@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.identify import PROTOCOL as IDENTIFY
+from hearsay.libp2p.identify import Identity, encode_identity
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import Listener, Upgrade, line
 from hearsay.libp2p.mux.yamux_frames import HEADER, INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.identify import PROTOCOL as IDENTIFY
-from hearsay.libp2p.services.identify import Identity, encode_identity
 
 MESHSUB = "/meshsub/1.1.0"
 CONNECT_SECONDS = 12.0

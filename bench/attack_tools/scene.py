@@ -12,7 +12,7 @@ from time import monotonic
 from raw_peer import MESHSUB, Gone, RawPeer, Target
 
 from hearsay.core.language.rpc import Control, Graft, Rpc, Subscription
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.wire.encode import encode_rpc
 

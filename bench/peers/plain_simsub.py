@@ -13,8 +13,7 @@ import sys
 import time
 from collections import deque
 
-from hearsay.core.rules.mixing import GOLDEN, mix
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.rules.randomness import GOLDEN, Purpose, Randomness, mix
 
 HEARTBEAT, CONNECT, GRAFT, PRUNE, PUBLISH, IHAVE, IWANT = range(7)
 DEGREE, LOW, HIGH, WINDOWS, GOSSIP = 6, 4, 12, 120, 3

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from hearsay.core.mesh import mesh_upkeep
-from hearsay.core.shell import randomness
-from hearsay.vectors.router_run import RouterRun, Seen
+from hearsay.core.mesh import meshsub
+from hearsay.core.rules import randomness
+from hearsay.vectors.router_run import RouterRun, StepResult
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def in_order() -> Iterator[None]:
 
     with (
         patch.object(randomness, "sample_indices", first),
-        patch.object(mesh_upkeep, "shuffled", by_name),
+        patch.object(meshsub, "shuffled", by_name),
         patch.object(randomness.Randomness, "draw", zero),
     ):
         yield
@@ -39,9 +39,9 @@ def play(sequence: dict[str, Any], implementation: str) -> list[dict[str, Any]]:
     run = RouterRun(sequence, implementation)
     found: list[dict[str, Any]] = []
     waiting: set[str] = set()
-    last = Seen()
+    last = StepResult()
     for number, step in enumerate(sequence["steps"]):
-        parts: list[Seen] = []
+        parts: list[StepResult] = []
         while (due := run.deadline()) is not None and due <= step["at"]:
             parts.append(run.perform({"event": "heartbeat", "at": due}, "timer"))
         if step["event"] != "heartbeat" and not (step["event"] == "verdict" and step["message"] not in waiting):
@@ -55,7 +55,7 @@ def play(sequence: dict[str, Any], implementation: str) -> list[dict[str, Any]]:
     return found
 
 
-def _merged(parts: list[Seen]) -> dict[str, Any]:
+def _merged(parts: list[StepResult]) -> dict[str, Any]:
     rpcs: dict[str, dict[str, Any]] = {}
     for part in parts:
         for peer, form in part.rpcs.items():

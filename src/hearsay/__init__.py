@@ -5,9 +5,9 @@
     summary = hearsay.simulate("simsub", {"network.nodes": 200}, out="runs/first")
     run = hearsay.open_run("runs/first")
 
-The names of `__all__` are the public API, and `hearsay.routers` has the interface for external routers. Both are
-described in docs/reference/api.md and docs/reference/stability.md. A name is imported when it is first used, so that
-a program imports only what it needs; `MissingExtra` names a missing package.
+The names in `__all__` are the public API, and `hearsay.routers` has the interface for routers of other packages.
+docs/reference/api.md and docs/reference/stability.md describe both. A name is imported when a program first uses it,
+so that the program loads only the libraries that it needs. `MissingExtra` is raised if such a library is missing.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hearsay.extras import MissingExtra as MissingExtra
-from hearsay.extras import how_to_install
+from hearsay.user_errors import MissingExtra as MissingExtra
+from hearsay.user_errors import how_to_install
 from hearsay.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hearsay.api.comparisons import Comparison as Comparison
-    from hearsay.api.comparisons import compare as compare
     from hearsay.api.runs import Explanation as Explanation
     from hearsay.api.runs import Run as Run
     from hearsay.api.runs import explain_message as explain_message
     from hearsay.api.runs import open_run as open_run
-    from hearsay.api.score_checks import ScoreCheck as ScoreCheck
-    from hearsay.api.score_checks import check_scores as check_scores
-    from hearsay.api.simulations import load_scenario as load_scenario
-    from hearsay.api.simulations import simulate as simulate
-    from hearsay.api.sweeps import SweepResult as SweepResult
-    from hearsay.api.sweeps import sweep as sweep
+    from hearsay.api.scenarios import ScoreCheck as ScoreCheck
+    from hearsay.api.scenarios import check_scores as check_scores
+    from hearsay.api.scenarios import load_scenario as load_scenario
+    from hearsay.api.scenarios import simulate as simulate
+    from hearsay.api.studies import Comparison as Comparison
+    from hearsay.api.studies import SweepResult as SweepResult
+    from hearsay.api.studies import compare as compare
+    from hearsay.api.studies import sweep as sweep
     from hearsay.api.table import Table as Table
     from hearsay.api.tuning import TuneAnswer as TuneAnswer
     from hearsay.api.tuning import TuneResult as TuneResult
@@ -47,54 +47,42 @@ if TYPE_CHECKING:
     from hearsay.node.topic import Received as Received
     from hearsay.node.topic import Topic as Topic
     from hearsay.score_check.findings import ScoreFinding as ScoreFinding
-    from hearsay.sim.results.summary import Summary as Summary
+    from hearsay.sim.scenario.reading import ScenarioError as ScenarioError
     from hearsay.sim.scenario.scenario import Scenario as Scenario
-    from hearsay.sim.scenario.toml_text import ScenarioError as ScenarioError
     from hearsay.sim.simulate import InvariantViolation as InvariantViolation
+    from hearsay.sim.summary import Summary as Summary
     from hearsay.studies.checked_file import StudyError as StudyError
-    from hearsay.trace.language.errors import RunFolderError as RunFolderError
+    from hearsay.trace.folder.manifest import RunFolderError as RunFolderError
     from hearsay.wire.signing import SignaturePolicy as SignaturePolicy
 
 
-_HOMES = {
-    "Comparison": "hearsay.api.comparisons",
-    "Explanation": "hearsay.api.runs",
-    "InvariantViolation": "hearsay.sim.simulate",
-    "Message": "hearsay.core.language.rpc",
-    "Node": "hearsay.node.node",
-    "NodeConfig": "hearsay.node.config",
-    "NodeLimits": "hearsay.node.config",
-    "Published": "hearsay.node.topic",
-    "Received": "hearsay.node.topic",
-    "RouterFailed": "hearsay.core.shell.contract",
-    "Run": "hearsay.api.runs",
-    "RunFolderError": "hearsay.trace.language.errors",
-    "Scenario": "hearsay.sim.scenario.scenario",
-    "ScenarioError": "hearsay.sim.scenario.toml_text",
-    "ScoreCheck": "hearsay.api.score_checks",
-    "ScoreFinding": "hearsay.score_check.findings",
-    "SignaturePolicy": "hearsay.wire.signing",
-    "StudyError": "hearsay.studies.checked_file",
-    "Summary": "hearsay.sim.results.summary",
-    "SweepResult": "hearsay.api.sweeps",
-    "Table": "hearsay.api.table",
-    "Topic": "hearsay.node.topic",
-    "TuneAnswer": "hearsay.api.tuning",
-    "TuneResult": "hearsay.api.tuning",
-    "Verdict": "hearsay.core.language.events",
-    "check_scores": "hearsay.api.score_checks",
-    "compare": "hearsay.api.comparisons",
-    "explain_message": "hearsay.api.runs",
-    "load_scenario": "hearsay.api.simulations",
-    "open_run": "hearsay.api.runs",
-    "simulate": "hearsay.api.simulations",
-    "sweep": "hearsay.api.sweeps",
-    "tune": "hearsay.api.tuning",
+_NAMES = {
+    "hearsay.api.runs": "Explanation Run explain_message open_run",
+    "hearsay.api.scenarios": "ScoreCheck check_scores load_scenario simulate",
+    "hearsay.api.studies": "Comparison SweepResult compare sweep",
+    "hearsay.api.table": "Table",
+    "hearsay.api.tuning": "TuneAnswer TuneResult tune",
+    "hearsay.core.language.events": "Verdict",
+    "hearsay.core.language.rpc": "Message",
+    "hearsay.core.shell.contract": "RouterFailed",
+    "hearsay.node.config": "NodeConfig NodeLimits",
+    "hearsay.node.node": "Node",
+    "hearsay.node.topic": "Published Received Topic",
+    "hearsay.score_check.findings": "ScoreFinding",
+    "hearsay.sim.summary": "Summary",
+    "hearsay.sim.scenario.scenario": "Scenario",
+    "hearsay.sim.scenario.reading": "ScenarioError",
+    "hearsay.sim.simulate": "InvariantViolation",
+    "hearsay.studies.checked_file": "StudyError",
+    "hearsay.trace.folder.manifest": "RunFolderError",
+    "hearsay.wire.signing": "SignaturePolicy",
 }
+"""The names of the public API, by the module from which they are imported."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted([*_HOMES, "MissingExtra", "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # the application decides whether log records are shown
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the application decides which log records are shown
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""`python -m hearsay` is `hearsay`."""
+"""`python -m hearsay` runs the command `hearsay`."""
 
 from hearsay.cli.main import main
 

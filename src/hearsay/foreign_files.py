@@ -1,12 +1,14 @@
-"""Reading files of unknown origin. All readers of run folders, traces, scenarios and vectors use this module.
+"""Functions that read files of unknown origin, such as run folders, traces, scenarios and vectors.
 
 Rules:
 
-* Only regular files are opened: to open a FIFO would block, and a device has no end.
-* A file has a maximum size, which is checked while it is read: the size that the file system reports may be wrong.
-* JSON has at most `MAX_JSON_CONTAINERS` objects and lists, and only finite numbers.
-* A key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with their square.
-* A file that breaks a rule raises `OSError` with the reason in `strerror`, or `ValueError` if its content is wrong.
+* Only regular files are opened: opening a FIFO blocks, and a device has no end.
+* A file has a maximum size, which is checked while the file is read: the file system may report a wrong size.
+* A JSON text has at most `MAX_JSON_CONTAINERS` opening brackets of objects and lists, and only finite numbers.
+* A dotted key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with the square of the
+  number of parts.
+* The functions raise `OSError` for a file that cannot be opened, is not regular or is too large; its `strerror` is
+  the reason. They raise `ValueError` for a text that is malformed or breaks a rule.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class _RegularFile(FileIO):
 
 
 def open_regular(path: Path | str) -> FileIO:
-    """Open a regular file for reading. It is closed when the last reference to it is gone."""
+    """Open a regular file for reading. The file is closed when the last reference to the returned object is gone.
+
+    Raises `OSError` if the file cannot be opened or is not regular.
+    """
     file = _RegularFile(path, opener=_open_without_waiting)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -46,7 +51,7 @@ def open_regular(path: Path | str) -> FileIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file. Raises `OSError` if it has more than `max_bytes`."""
+    """Return the bytes of a regular file. Raises `OSError` if it cannot be read or has more than `max_bytes`."""
     with open_regular(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -55,7 +60,10 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return the value of a JSON text. `unique`, if given, gets the pairs of each object and returns the object."""
+    """Return the value of a JSON text, or raise `ValueError`.
+
+    If `unique` is given, it converts each JSON object, as a list of pairs of key and value, to a Python value.
+    """
     if data.count(b"{") + data.count(b"[") > MAX_JSON_CONTAINERS:
         raise ValueError(f"more than {MAX_JSON_CONTAINERS} objects and lists")
     try:
@@ -65,7 +73,10 @@ def parse_json(data: bytes, unique: Callable[[list[tuple[str, Any]]], Any] | Non
 
 
 def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """Return the document of a TOML text. `parse_float` parses its floats."""
+    """Return the table that a TOML text describes, or raise `ValueError`.
+
+    `parse_float` converts the text of each float to a number. The text has at most `MAX_TOML_BYTES` characters.
+    """
     if len(text) > MAX_TOML_BYTES:
         raise ValueError(f"larger than {MAX_TOML_BYTES} characters")
     if long_key := _LONG_KEY.search(text):

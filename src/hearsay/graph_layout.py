@@ -1,4 +1,4 @@
-"""The choice of the nodes that a picture of a graph shows, and their positions. Both are deterministic."""
+"""The sample of a graph's nodes in a picture, and the positions of the nodes, computed without random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return `nodes`, or `most` of them if there are more, chosen by a hash of their numbers."""
+    """Return `nodes` if there are at most `most`; otherwise return `most` of them, sorted and chosen by a hash."""
     if len(nodes) <= most:
         return nodes
     mixed = nodes.astype(np.uint64) * _GOLDEN
@@ -24,8 +24,9 @@ def sample_of_nodes(nodes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 def force_layout(nodes: int, links: NDArray[np.int64]) -> Floats:
     """Return the positions of the nodes 0 … `nodes` - 1 in the unit square, one row (x, y) for each.
 
-    Links pull, nodes repel each other, and steps decrease (Fruchterman and Reingold). The first positions are those
-    of a sunflower's spiral, without random numbers. A weak pull to the middle keeps components from drifting apart.
+    The method is that of Fruchterman and Reingold: links pull their two nodes together, all nodes repel each other,
+    and the steps decrease. The initial positions lie on a spiral. A weak pull to the middle keeps unconnected
+    parts of the graph from moving far apart.
     """
     if nodes == 0:
         return np.empty((0, 2))

@@ -1,6 +1,6 @@
-"""The interface for routers of other packages: `Strategy`, parameters, events, actions, RPCs and our routers.
+"""The interface for routers of other packages: `Strategy`, parameters, events, actions, RPCs, and Hearsay's routers.
 
-`docs/guide/extending.md` explains them. This module needs only the standard library.
+`docs/guide/extending.md` explains these classes. This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ from hearsay.core.language.rpc import PartKind as PartKind
 from hearsay.core.language.rpc import Prune as Prune
 from hearsay.core.language.rpc import Rpc as Rpc
 from hearsay.core.language.rpc import Subscription as Subscription
-from hearsay.core.language.state import Peering as Peering
 from hearsay.core.mesh.gossipsub import Gossipsub as Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub as Meshsub
 from hearsay.core.mesh.meshsub import MeshsubParameters as MeshsubParameters
@@ -86,7 +85,10 @@ from hearsay.core.registry import RouterKind as RouterKind
 from hearsay.core.registry import UnknownRouter as UnknownRouter
 from hearsay.core.registry import create as create
 from hearsay.core.registry import find_router as find_router
+from hearsay.core.rules.randomness import Purpose as Purpose
+from hearsay.core.rules.randomness import Randomness as Randomness
 from hearsay.core.shell.contract import UsageError as UsageError
+from hearsay.core.shell.guarantees import Peering as Peering
 from hearsay.core.shell.parameters import ParameterError as ParameterError
 from hearsay.core.shell.parameters import RouterParameters as RouterParameters
 from hearsay.core.shell.parameters import Violation as Violation
@@ -95,8 +97,6 @@ from hearsay.core.shell.parameters import integer as integer
 from hearsay.core.shell.parameters import milliseconds as milliseconds
 from hearsay.core.shell.peers import ConnectedPeer as ConnectedPeer
 from hearsay.core.shell.peers import TopicPeers as TopicPeers
-from hearsay.core.shell.randomness import Purpose as Purpose
-from hearsay.core.shell.randomness import Randomness as Randomness
 from hearsay.core.shell.router import Router as Router
 from hearsay.core.shell.strategy import ControlGroup as ControlGroup
 from hearsay.core.shell.strategy import Dialling as Dialling

@@ -1,3 +1,3 @@
-"""The version of the distribution, of the command, and of the program in the files that it writes."""
+"""The version of the distribution. `hearsay --version` prints it, and written files contain it."""
 
 __version__ = "0.2.0"

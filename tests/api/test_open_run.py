@@ -10,7 +10,7 @@ import pytest
 from result_tables import write_run
 
 import hearsay
-from hearsay.trace.read.reader import read_rows
+from hearsay.trace.reader import read_rows
 
 SCENARIO = {"network.nodes": 30, "workload.messages": 3}
 

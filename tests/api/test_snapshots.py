@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,10 @@ from hearsay.cli.commands import hearsay as group
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.sim.scenario.scenario_file import scenario_schema
 from hearsay.studies.budgets import BudgetFile
+from hearsay.studies.results import RESULTS
 from hearsay.studies.study_file import StudyFile, file_schema
-from hearsay.studies.tables import RESULTS
 from hearsay.studies.tuning.tune_file import TuneFile
-from hearsay.trace.folder.arrow import table_of
-from hearsay.trace.language.columns import ColumnBuilder
+from hearsay.trace.folder.arrow import ColumnBuilder, table_of
 from hearsay.trace.language.rows import no_rows
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
@@ -120,7 +118,7 @@ def commands() -> Iterator[tuple[str, ...]]:
     yield ()
     for name in sorted(COMMANDS):
         yield (name,)
-        command = import_module(f"hearsay.cli.{name}").command
+        command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):
             yield from ((name, inner) for inner in sorted(command.commands))
 

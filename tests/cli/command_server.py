@@ -29,12 +29,12 @@ from pathlib import Path
 PREPARED = (
     "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyspark.sql", "hearsay.cli.analyze",
     "hearsay.cli.commands", "hearsay.cli.explain", "hearsay.cli.main", "hearsay.cli.node_terminal",
-    "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.study_session", "hearsay.cli.trace",
-    "hearsay.cli.tune", "hearsay.ingest.import_traces", "hearsay.ingest.tracestat", "hearsay.node.node",
-    "hearsay.pipeline.analyze", "hearsay.pipeline.input.run_facts",
-    "hearsay.pipeline.output.hadoop_folder", "hearsay.pipeline.output.outputs", "hearsay.report.explain_page",
-    "hearsay.report.write", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
-    "hearsay.trace.read.show",
+    "hearsay.cli.report", "hearsay.cli.simulate", "hearsay.cli.sweep", "hearsay.cli.trace",
+    "hearsay.cli.tune", "hearsay.ingest.import_traces", "hearsay.ingest.source_record", "hearsay.node.node",
+    "hearsay.pipeline.analyze", "hearsay.pipeline.run_facts",
+    "hearsay.pipeline.output.hadoop_folder", "hearsay.pipeline.output.folders", "hearsay.report.explain_page",
+    "hearsay.report.run_page", "hearsay.sim.array.engine", "hearsay.sim.simulate", "hearsay.studies.tuning.tune",
+    "hearsay.trace.reader",
 )  # fmt: skip
 LONGEST_REQUEST = 1 << 20
 STREAMS = 3

@@ -20,12 +20,12 @@ from commands import HEARSAY, hearsay, started
 from running_node import QUICK, RUNNING, Running
 
 from hearsay.core.language.rpc import Rpc, Subscription
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.peer_id import to_text
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.reader import read_rows
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 
@@ -400,8 +400,8 @@ def test_the_file_sharing_example(tmp_path):
         (("--set", "degree"), "write it as key=value"),
         (("--key", __file__), "--key"),
         (("--key", "no-such-folder/key"), "--key no-such-folder/key: No such file or directory"),
-        (("--subscribe", ""), "--subscribe '': the name of a topic is empty"),
-        (("--publish", ""), "--publish '': the name of a topic is empty"),
+        (("--subscribe", ""), "--subscribe '': is empty; the name of a topic must not be"),
+        (("--publish", ""), "--publish '': is empty; the name of a topic must not be"),
         (("--set", "degre=8"), "degre = 8: is not a parameter of this router; did you mean degree?"),
         (("--set", "x=8"), "is not a parameter of this router; there are "),
         (("--connect", "/ip4/127.0.0.1/tcp/0"), "port 0 is not a listening port"),
@@ -493,5 +493,5 @@ def test_a_long_topic_is_shortened_when_it_is_shown():
 def test_an_empty_path_is_not_the_current_folder(tmp_path, arguments):
     done = hearsay(*arguments, "", cwd=tmp_path)
     assert done.returncode == 2
-    assert f"'{arguments[-1]}': empty" in done.stderr
+    assert f"'{arguments[-1]}': the path is empty" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def test_a_taken_port_is_one_line():
     assert ended.returncode == 1
     assert ended.stderr == (
         f"hearsay: cannot start the node: metrics: cannot listen at 127.0.0.1 port {port}: Address already in use; "
-        "port 0 takes a free one\n"
+        "use another port, or port 0 for any free port\n"
     )
 
 

@@ -16,7 +16,7 @@ from fewer_packages import BEYOND_NOTHING, BEYOND_SIM, MAIN, path_without
 
 import hearsay as package
 from hearsay.cli.commands import COMMANDS
-from hearsay.extras import EXTRAS
+from hearsay.user_errors import EXTRAS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -123,6 +123,15 @@ def test_without_spark_runs_are_made_in_processes(with_sim, tmp_path):
     assert (tmp_path / "out" / "report.html").exists()
 
 
+def test_a_sweep_needs_neither_spark_nor_the_optimiser(with_sim, tmp_path):
+    study = 'seeds = 1\n[base]\npreset = "r1"\nnetwork = { nodes = 20 }\nworkload = { messages = 1 }\n'
+    (tmp_path / "study.toml").write_text(f'{study}[[axes]]\nkey = "router.degree"\nvalues = [4, 5]\n')
+    done = with_sim("sweep", "study.toml", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 runs done" in done.stderr
+    assert (tmp_path / "out" / "report.html").exists()
+
+
 def test_a_node_and_all_help_go_without_any_extra(bare, tmp_path):
     for command in ([], *([name] for name in COMMANDS)):
         assert bare(*command, "--help", cwd=tmp_path).returncode == 0
@@ -172,7 +181,7 @@ def test_every_extra_is_known_by_its_modules():
 def test_an_environment_without_pip_is_extended_with_uv(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    program = "from hearsay.extras import pip_install; print(pip_install('sim'))"
+    program = "from hearsay.user_errors import pip_install; print(pip_install('sim'))"
     source = str(Path(package.__file__).parents[1])
     done = subprocess.run(
         [python, "-c", program], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True

@@ -77,7 +77,7 @@ def test_json_is_one_document(clean):
         (("--preset", "ethereum", "--validators", "5"), "--validators 5: must be in 2048…100000000"),
         (
             ("--preset", "filecoin", "--validators", "5000"),
-            "--validators 5000: set filecoin is not made from it",
+            "--validators 5000: set filecoin does not depend on it",
         ),
         (("FILE", "--only", "idle-prune"), "--only idle-prune: no such check, did you mean idle-prunes?"),
         (("nowhere.toml",), "nowhere.toml: no such file"),

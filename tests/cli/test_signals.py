@@ -58,7 +58,7 @@ def test_a_simulation_that_is_signalled_leaves_a_readable_run_marked_incomplete(
 
     done = signalled(["simulate", *LONG, "--out", run], number, is_under_way, tmp_path)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (code, f"hearsay: {word}")
-    assert "(interrupted: figures up to there)" in done.stdout
+    assert "(interrupted: figures are those of the time simulated)" in done.stdout
     assert json.loads((run / "manifest.json").read_text())["complete"] is False
     assert "deliver" in hearsay("trace", "show", run, "--event", "deliver", "--limit", 5).stdout
 
@@ -101,7 +101,7 @@ def test_a_comparison_that_is_terminated_says_what_is_kept(tmp_path, moment):
     own = [line for line in done.stderr.splitlines() if not line.startswith("sweep: ")]
     assert (done.returncode, len(own), done.stdout) == (143, 1, "")
     assert own[0].startswith("hearsay: terminated; ")
-    assert f"of 400 runs are kept in {out}; the same command goes on from there" in own[0]
+    assert f"of 400 runs are kept in {out}; the same command continues from there" in own[0]
 
 
 @pytest.mark.parametrize(

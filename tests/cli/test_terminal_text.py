@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from result_tables import write_table
 
-from hearsay.cli.analysis import answers_text, show_answers
+from hearsay.cli.analyze import answers_text, show_answers
 from hearsay.pipeline.output.folders import Folder
-from hearsay.text.tables import table_text
+from hearsay.text import table_text
 
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 
@@ -78,8 +78,8 @@ def test_what_was_not_measured_is_called_so_and_uplinks_are_there_where_they_are
 
 def test_bytes_of_one_of_several_topics_are_called_its_own():
     several = answers_text([line_of("gossipsub"), line_of("gossipsub", topic="votes")])
-    assert several.endswith("sent per node: of each topic its own parts; IWANT names no topic")
-    assert "its own parts" not in answers_text([line_of("gossipsub"), line_of("floodsub")])
+    assert several.endswith("sent per node: the parts of each topic, without IWANT, which names no topic")
+    assert "the parts of each topic" not in answers_text([line_of("gossipsub"), line_of("floodsub")])
 
 
 @pytest.mark.parametrize("width", range(24, 130, 7))

@@ -15,17 +15,15 @@ import pyarrow.parquet
 import pytest
 from commands import HEARSAY, hearsay, started
 
-from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import WORK, Folder
-from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.output.tables import TABLES
-from hearsay.trace.folder.manifest import load_manifest
+from hearsay.pipeline.output.tables import TABLES, arrow_schema, read_table
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.folder.manifest import RunFolderError, load_manifest
 from hearsay.trace.folder.own_folders import MARKER, Holds, claim
-from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.show import load_names
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.reader import load_names
 
 TRACE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.pb.gz"
 SMALL = ("--nodes", 8, "--messages", 1, "--engine", "reference")
@@ -382,7 +380,7 @@ def test_commands_that_reach_no_store_refuse_a_uri_in_a_line(inputs, tmp_path, c
     }[command]
     done = hearsay(*options, cwd=tmp_path)
     assert done.returncode == 2
-    assert "only analyze, report and trace import reach a store" in done.stderr
+    assert "only analyze, report and trace import can use a store" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -33,7 +33,7 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 MS: Micros = 1_000

@@ -21,7 +21,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import MESHSUB_11, Graft
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 

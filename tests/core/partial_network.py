@@ -19,7 +19,7 @@ from hearsay.core.language.events import (
 from hearsay.core.language.identifiers import TopicId
 from hearsay.core.language.rpc import IDontWant, Message, PartialUse, Rpc
 from hearsay.core.registry import ROUTERS, create, negotiate
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.partial import PartsExchange, counted, counted_parts
 from hearsay.partial.exchange import Outcome
 

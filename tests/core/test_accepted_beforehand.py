@@ -8,7 +8,7 @@ from hearsay.core.language.actions import Deliver, DuplicateReceived, Validate
 from hearsay.core.language.events import Join, MessageValidated, PeerConnected, RpcReceived, Verdict
 from hearsay.core.language.rpc import Message, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 MESSAGES = (Message(7, "news", b"one", 50), Message(8, "news", b"two", 51))
 

@@ -11,7 +11,7 @@ from hearsay.core.language.events import Join, PeerConnected, RpcReceived, Timer
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB, MESHSUB_11, Control, Graft, Prune, Rpc, Subscription
 from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 
 def router(preset):

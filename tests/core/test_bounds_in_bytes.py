@@ -7,15 +7,18 @@ import tracemalloc
 import pytest
 
 from hearsay.core.episub.caches import PayloadCache
+from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.language.actions import PartDropped, Reason
 from hearsay.core.language.events import Join, PeerConnected, PeerDisconnected, RpcReceived, SendFailed
 from hearsay.core.language.rpc import MESHSUB, Control, Message, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import SEEN_BYTES, message_footprint
 from hearsay.core.mesh.mesh import MAX_UNSENT
 from hearsay.core.mesh.message_memory import MessageCache
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rules.randomness import Randomness
+from hearsay.core.shell.parameters import MAX_COUNT
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook, subscription_bytes
-from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.seen import TimedSeen, WindowedSeen
 
 UNBOUNDED = 1 << 40
@@ -61,7 +64,7 @@ def of_seen(count):
 
 
 def of_messages(count):
-    cache = MessageCache(5, 3, UNBOUNDED, UNBOUNDED)
+    cache = MessageCache(GossipsubParameters(max_cached_bytes=MAX_COUNT))
     messages = 0
     for number in range(count):
         one = message(number)
@@ -114,7 +117,7 @@ def test_the_names_of_all_peers_are_bounded_and_do_not_keep_out_those_of_our_own
 
 def test_a_message_cache_of_bytes_loses_the_oldest_and_counts_the_rest():
     size = message_footprint(message(0))
-    cache = MessageCache(2, 2, UNBOUNDED, 3 * size)
+    cache = MessageCache(GossipsubParameters(history_length=2, history_gossip=2, max_cached_bytes=3 * size))
     for number in range(5):
         cache.put(message(number))
     assert [kept.data[0] for kept in cache.messages()] == [2, 3, 4]
@@ -131,14 +134,14 @@ def test_a_message_cache_of_bytes_loses_the_oldest_and_counts_the_rest():
 
 def test_a_payload_cache_of_bytes_loses_the_oldest_and_counts_the_rest():
     size = message_footprint(message(0))
-    cache = PayloadCache(10, UNBOUNDED, 3 * size)
+    cache = PayloadCache(EpisubParameters(payload_ttl_ms=1, max_cached_bytes=3 * size))
     for number in range(5):
         cache.put(message(number), 1, None, 0)
     cache.put(message(4), 1, None, 0)
     assert [kept.data[0] for kept in cache.messages(0)] == [2, 3, 4]
     for number in range(5, 8):
-        cache.put(message(number), 1, None, 20)
-    assert [kept.data[0] for kept in cache.messages(20)] == [5, 6, 7]
+        cache.put(message(number), 1, None, 2_000)
+    assert [kept.data[0] for kept in cache.messages(2_000)] == [5, 6, 7]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hearsay.core.language.rpc import Message
 from hearsay.core.mesh import message_memory
 from hearsay.core.mesh.message_memory import MessageCache
-from hearsay.core.shell.seen import TimedSeen, WindowedSeen, entries
+from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.shell.seen import TimedSeen, WindowedSeen
 
 IDS = st.integers(0, 12)
 
@@ -46,7 +47,8 @@ class TimedSeenMachine(RuleBasedStateMachine):
     @invariant()
     def same(self):
         if hasattr(self, "cache"):
-            found = [(entry.first_us, entry.message_id) for entry in entries(self.cache, self.now)]
+            self.cache.expire(self.now)
+            found = [(first_us, message_id) for message_id, first_us, _ in self.cache.first_copies()]
             assert found == self.remembered()
             assert len(self.cache) <= self.limit
 
@@ -78,11 +80,15 @@ class WindowedSeenMachine(RuleBasedStateMachine):
             assert len(self.cache) == len(known)
 
 
+def cache_of(length: int, gossip: int, limit: int) -> MessageCache:
+    return MessageCache(GossipsubParameters(history_length=length, history_gossip=gossip, max_cached_messages=limit))
+
+
 class MessageCacheMachine(RuleBasedStateMachine):
     @initialize(length=st.integers(1, 5), gossip=st.integers(0, 5), limit=st.integers(1, 8))
     def start(self, length, gossip, limit):
         self.length, self.gossip, self.limit = length, min(gossip, length), limit
-        self.cache = MessageCache(length, self.gossip, limit)
+        self.cache = cache_of(length, self.gossip, limit)
         self.beat = 0
         self.held: list[tuple[int, Message]] = []
         self.answers: dict[tuple[int, str], int] = {}
@@ -126,13 +132,13 @@ class MessageCacheMachine(RuleBasedStateMachine):
                     for beat, message in self.held
                     if message.topic == topic and self.beat - beat < self.gossip
                 )
-                assert list(self.cache.window(topic)) == recent
+                assert sorted(self.cache.gossip().get(topic, ())) == recent
             assert len(self.cache) == len(held)
 
 
 def test_counts_of_requests_are_bounded(monkeypatch):
     monkeypatch.setattr(message_memory, "MAX_COUNTED", 3)
-    cache = MessageCache(5, 5, 10)
+    cache = cache_of(5, 5, 10)
     for number in range(3):
         cache.put(Message(number, "news", b""))
     assert [cache.count_answer(0, "b"), cache.count_answer(0, "b"), cache.count_answer(0, "c")] == [1, 2, 1]

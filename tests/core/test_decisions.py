@@ -8,7 +8,6 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.rules import mesh_rules
 from hearsay.core.rules.mesh_rules import (
     MEMBER,
-    TAKEN_IN,
     graft_answer,
     has_room_for_one,
     mesh_change,
@@ -57,7 +56,7 @@ ABLE = {**NO_CONDITION, "native": True, "joined": True, "subscribed": True}
         ({**ABLE, "early": True, "unwelcome": True, "full": True}, Reason.BACKOFF, "BACKOFF_PRUNE"),
         ({**ABLE, "unwelcome": True, "full": True}, Reason.LOW_SCORE, "BACKOFF_PRUNE"),
         ({**ABLE, "full": True}, Reason.OVER_LIMIT, "EXCHANGE_PRUNE"),
-        (ABLE, TAKEN_IN, "NO_PRUNE"),
+        (ABLE, mesh_rules.ACCEPTED, "NO_PRUNE"),
     ],
 )
 def test_a_graft_gets_the_first_answer_that_fits(asked, reason, prune):

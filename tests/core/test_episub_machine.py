@@ -30,7 +30,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.rpc import EPISUB, Message
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 PEERS = ("a", "b", "c", "d", "e")
 TOPICS = ("news", "sport")
@@ -223,7 +223,7 @@ def test_a_pair_and_a_full_triangle_come_to_rest_and_find_together():
 
     def neighbours():
         memberships = {name: router.strategy.memberships["news"] for name, router in overlay.routers.items()}
-        return {name: set(membership.active()) for name, membership in memberships.items()}
+        return {name: set(membership.views.active) for name, membership in memberships.items()}
 
     assert neighbours() == {"a": {"b", "d"}, "b": {"a", "d"}, "d": {"a", "b"}, "c": {"e"}, "e": {"c"}}
     for _ in range(8):
@@ -257,7 +257,7 @@ def test_links_are_mutual_once_all_is_said(preset):
         self.settle()
         for name, router in self.routers.items():
             for topic, membership in router.strategy.memberships.items():
-                for peer in membership.active():
+                for peer in membership.views.active:
                     if peer in self.routers:
                         assert name in self.routers[peer].strategy.memberships[topic].views.active
 

@@ -19,7 +19,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.rpc import EPISUB, Control, Message, PartKind, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 KIND = ROUTERS["episub"]
 

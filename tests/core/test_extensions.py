@@ -20,7 +20,7 @@ from hearsay.core.language.rpc import (
     Rpc,
 )
 from hearsay.core.registry import ROUTERS, create, negotiate
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 PENALTY = score(
     thresholds={"gossip": -100, "publish": -500, "graylist": -1000},

@@ -8,7 +8,7 @@ from hearsay.core.language.identifiers import MessageId, PeerId
 from hearsay.core.language.rpc import MESHSUB, Message, Rpc, Subscription
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 AUTHORS = range(80)

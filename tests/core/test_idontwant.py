@@ -33,8 +33,9 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.mesh.message_memory import Unwanted
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -178,7 +179,7 @@ def test_copies_that_wait_need_not_be_sent_with_withdraw_unwanted():
 
 def test_ten_of_eleven_ids_are_accepted():
     """Rules: IDONTWANT-2. Go's HandleIDontwantSpam."""
-    unwanted = Unwanted(3, 1_000, 10, 0, 100_000)
+    unwanted = Unwanted(GossipsubParameters())
     ids = [f"m{number}" for number in range(11)]
     assert unwanted.receive("p", [IDontWant(tuple(ids[:5])), IDontWant(tuple(ids[5:]))]) == (ids[:10], 1)
     assert unwanted.holds("p", ids[9])
@@ -247,7 +248,15 @@ def test_who_sent_a_copy_during_validation_gets_none_with_skip_senders(protocol)
 def test_what_is_remembered_is_what_a_plain_list_says(calls):
     """Rules: IDONTWANT-2, IDONTWANT-3, IDONTWANT-5."""
     ttl, most_rpcs, most_ids, most_of_peer, limit = 2, 3, 3, 5, 7
-    unwanted = Unwanted(ttl, most_rpcs, most_ids, most_of_peer, limit)
+    unwanted = Unwanted(
+        GossipsubParameters(
+            idontwant_ttl_heartbeats=ttl,
+            max_idontwants=most_rpcs,
+            max_ids_per_idontwant=most_ids,
+            max_idontwant_ids=most_of_peer,
+            max_unwanted=limit,
+        )
+    )
     plain: list[tuple[int, int, int]] = []  # peer, id, heartbeat; the oldest first
     rpcs: dict[int, int] = {}
     counted: dict[int, int] = {}

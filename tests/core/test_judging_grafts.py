@@ -9,7 +9,7 @@ from hearsay.core.language.actions import PeerGrafted, Reason
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, PeerConnected, RpcReceived, TimerFired
 from hearsay.core.language.rpc import MESHSUB, MESHSUB_11, Graft, PeerInfo, Prune, Subscription
 from hearsay.core.registry import create, find_router
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 MANY = [f"p{number:02}" for number in range(30)]
 MISBEHAVIOUR = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99}

@@ -19,8 +19,9 @@ from hearsay.core.mesh.parameters import (
     OutboundWhenFull,
 )
 from hearsay.core.registry import ROUTERS, create
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, RetainedScores, TrackedPromises
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.scores.promises import MAX_PROMISES
 
 GRAYLIST = -4
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.2", "d": "", MALLORY: "10.0.0.1"}
@@ -208,7 +209,11 @@ class JudgedNetwork(Network):
         for router in getattr(self, "routers", {}).values():
             strategy = router.strategy
             assert not strategy.standing.direct & {peer for _, peer, _ in strategy.peerings()}
-            assert all(count <= most for _, count, most in strategy.standing.sizes())
+            scorer = strategy.standing._scorer
+            if scorer is not None:
+                assert len(scorer._deliveries) <= scorer._parameters.max_deliveries
+                assert len(scorer._retained) <= scorer._parameters.max_retained_peers
+            assert len(strategy.standing._promises.ends) <= MAX_PROMISES
             for topic in TOPICS:
                 assert strategy.mesh_peers(topic) == [] or topic in router.joined
 

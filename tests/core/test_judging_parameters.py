@@ -7,8 +7,8 @@ from judged import GO, score
 
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 NO_MESH = {"degree": 0, "degree_low": 0, "degree_high": 0, "degree_score": 0, "degree_out": 0}
@@ -35,12 +35,12 @@ def refused(**given):
         ({"degree_out": 4}, "degree_out = 4: must be below degree_low (5) and at most half of degree (6)"),
         (
             {"direct_peers": [[0, 1]], "direct_connect_ticks": 0},
-            "direct_peers = ((0, 1),): only with direct_connect_ticks above 0",
+            "direct_peers = ((0, 1),): needs direct_connect_ticks above 0",
         ),
         ({"direct_peers": [[1, 1]]}, "direct_peers = ((1, 1),): must be a list of pairs of different nodes"),
         (
             {"score": score(), "places_per_address": 2},
-            "places_per_address = 2: must be 0 with a score, whose part P6 is about addresses",
+            "places_per_address = 2: must be 0 with a score, since its part P6 counts the peers of an address",
         ),
         ({"degree_low": 7}, "degree_low = 7: must not be above degree (6)"),
         ({"gossip_factor": 1.5}, "gossip_factor = 1.5: must be in 0…1"),

@@ -248,24 +248,6 @@ def test_what_came_of_a_peer_that_left_with_a_deficit():
     assert judge.mesh() == []
 
 
-def test_every_bound_is_reported():
-    judge = Judge(
-        score=score(),
-        gater={
-            "threshold": 0.33, "global_decay": 0.9, "source_decay": 0.9, "decay_to_zero": 0.01,
-            "duplicate_weight": 0.1, "ignore_weight": 1, "reject_weight": 1,
-        },
-    )  # fmt: skip
-    assert {name for name, _, _ in judge.strategy.standing.sizes()} == {
-        "promises",
-        "delivery records",
-        "retained peers",
-        "topic counters",
-        "addresses",
-        "retained addresses",
-    }
-
-
 def test_another_message_with_the_same_id_brings_neither_blame_nor_credit():
     """The author wrote both; before the verdict and after it."""
     judge = Judge(score=score(INVALID), validate=True)

@@ -6,7 +6,7 @@ from hearsay.core.language.actions import Send
 from hearsay.core.language.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
 from hearsay.core.language.rpc import MESHSUB, Message, Rpc, Subscription
 from hearsay.core.mesh.gossipsub import Gossipsub
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 TOPICS = tuple(f"topic-{number}" for number in range(5000))

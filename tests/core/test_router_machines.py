@@ -40,8 +40,8 @@ from hearsay.core.language.rpc import (
 )
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.registry import ROUTERS, create, negotiate
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.inspection import knows
-from hearsay.core.shell.randomness import Randomness
 
 TOPICS = ("news", "sport")
 PEERS = ("a", "b", "c", "d")

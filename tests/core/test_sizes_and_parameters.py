@@ -25,9 +25,8 @@ from hearsay.core.language.sizes import part_sizes, rpc_size, varint_size
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.rules.mixing import mix
+from hearsay.core.rules.randomness import Purpose, Randomness, key_of, mix, sample
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of, sample
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 SCHEMA = {

@@ -13,7 +13,7 @@ from hearsay.core.language.actions import PartDropped, Send
 from hearsay.core.language.events import Join, PeerConnected, Publish, RpcReceived, TimerFired
 from hearsay.core.language.rpc import MESHSUB_11, Control, Graft, Message, Rpc, Subscription
 from hearsay.core.registry import ROUTERS, create
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 
 ONE = "192.0.2.1"
 GRAFT = Rpc(control=Control(graft=(Graft("news"),)))

@@ -18,7 +18,7 @@ from hearsay.core.language.events import (
 )
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB, Message, Rpc, Subscription
 from hearsay.core.mesh.meshsub import Meshsub
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.router import Router
 from hearsay.core.shell.strategy import Shell
 

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.plan.latency import LatencyModel, make_latency
+from hearsay.core.rules.randomness import Randomness
+from hearsay.sim.plan.network import LatencyModel, make_latency
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 

@@ -12,9 +12,9 @@ from hearsay.sim.plan.engines import unsupported
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import TraceRow
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import read_rows
 
 MOST_EVENTS = 20_000
 SMALL = [("network.nodes", "50"), ("workload.messages", "8"), ("workload.interval_s", "0.5"), ("linger_s", "6")]

@@ -8,7 +8,7 @@ from explained_runs import scenario_of
 from hearsay.explain.message import open_message
 from hearsay.explain.path import path_to
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("kind", ["lossy", "queues", "scores", "floodsub", "episub"])

@@ -25,7 +25,7 @@ from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.live_trace import LiveTrace
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import RowFilter, iter_rows
 
 LIVE = Path(__file__).parents[1] / "ingest" / "data" / "go-0.16.json.gz"
 PUBLISHER = "ACQIARIgAP2Ail7RJMxlnKKt6g3R738PVtDuRNYHhAWh3OtxVvc="
@@ -126,7 +126,7 @@ def test_a_node_s_own_trace_does_not_speak_for_others_either(tmp_path):
         await trace.close()
 
     asyncio.run(life())
-    (row,) = iter_rows(tmp_path / "trace", events=[TraceEvent.PUBLISH])
+    (row,) = iter_rows(tmp_path / "trace", RowFilter(events=[TraceEvent.PUBLISH]))
     got, due = answers(tmp_path / "trace", row.message)
     assert got == "No node that traced got it except its publisher. This trace does not show what other nodes got."
     assert due == "The due nodes are unknown: only one node traced, and it does not know what other nodes got."

@@ -9,7 +9,7 @@ from commands import hearsay
 from explained_runs import scenario_of, simulated
 
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import RowFilter, iter_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def asked(run):
     """A node that had to ask for message 3."""
-    rows = iter_rows(run, messages=[3], events=[TraceEvent.DELIVER])
+    rows = iter_rows(run, RowFilter(messages=[3], events=[TraceEvent.DELIVER]))
     return next(row.peer for row in rows if row.via is not None and row.via.name == "IWANT")
 
 
@@ -48,8 +48,8 @@ def test_json_says_the_same(run, asked):
 def test_without_a_message_the_latest_ones(run):
     done = hearsay("explain", run, "--json")
     latest = json.loads(done.stdout)["messages"]
-    delivered = [row for row in iter_rows(run, events=[TraceEvent.DELIVER]) if row.remote is not None]
-    published = {row.message: row for row in iter_rows(run, events=[TraceEvent.PUBLISH])}
+    delivered = [row for row in iter_rows(run, RowFilter(events=[TraceEvent.DELIVER])) if row.remote is not None]
+    published = {row.message: row for row in iter_rows(run, RowFilter(events=[TraceEvent.PUBLISH]))}
     assert [each["message"] for each in latest] == sorted(published, reverse=True)
     for each in latest:
         times = [row.time_us for row in delivered if row.message == each["message"]]

@@ -13,7 +13,7 @@ from hearsay.explain.message import open_message
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.path import Step
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import RowFilter, iter_rows
 
 DATA = Path(__file__).parents[1] / "ingest" / "data"
 
@@ -29,7 +29,7 @@ def test_paths_follow_the_deliveries_to_the_publisher(run):
     """Each hop is named by a delivery, and a node received each copy."""
     for message in range(10):
         story = open_message(run, str(message))
-        rows = list(iter_rows(run, messages=[message]))
+        rows = list(iter_rows(run, RowFilter(messages=[message])))
         delivered = {(row.peer, row.remote) for row in rows if row.event is TraceEvent.DELIVER}
         received = [row.time_us for row in rows if row.event is TraceEvent.RECV_RPC]
         for place in story.history.deliveries.first().tolist():
@@ -47,7 +47,7 @@ def test_paths_follow_the_deliveries_to_the_publisher(run):
 
 def test_all_that_was_received_is_in_the_books(run):
     story = open_message(run, "3")
-    rows = iter_rows(run, messages=[3], events=[TraceEvent.RECV_RPC])
+    rows = iter_rows(run, RowFilter(messages=[3], events=[TraceEvent.RECV_RPC]))
     expected = sorted((row.remote, row.peer, row.time_us) for row in rows)
     copies = [story.history.copies.at(place) for place in range(len(story.history.copies.sender))]
     arrived = [copy for copy in copies if copy.fate is Fate.ARRIVED]

@@ -16,7 +16,7 @@ from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.path import Step
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import RowFilter, iter_rows
 
 SCENARIO = """
 [router]
@@ -44,7 +44,7 @@ def run(tmp_path_factory):
 def test_each_delivery_has_the_part_that_arrived_then(run):
     parts = {
         (row.peer, row.remote, row.time_us + row.delay_us)
-        for row in iter_rows(run, events=[TraceEvent.SEND_RPC])
+        for row in iter_rows(run, RowFilter(events=[TraceEvent.SEND_RPC]))
         if row.kind is PartKind.PARTIAL and row.remote is not None and row.delay_us is not None
     }
     explained = 0
@@ -67,7 +67,7 @@ def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
     run = simulated_in_parts(tmp_path, ("loss.rate", "0.4"), ("service.time_ms", "3"))
     lost = {
         (row.peer, row.remote, row.time_us)
-        for row in iter_rows(run, events=[TraceEvent.DROP_RPC])
+        for row in iter_rows(run, RowFilter(events=[TraceEvent.DROP_RPC]))
         if row.kind is PartKind.PARTIAL
     }
     assert lost

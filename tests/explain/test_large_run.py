@@ -10,7 +10,7 @@ import pytest
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
 
 _ASK = """
 import resource, sys

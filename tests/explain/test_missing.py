@@ -11,7 +11,7 @@ from hearsay.explain.message import Message, open_message
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import iter_rows
 
 OF_A_COPY = (
     Why.REFUSED, Why.UNREAD, Why.UNKNOWN_OUTCOME, Why.UNDER_WAY, Why.LOST, Why.QUEUE_FULL, Why.UNWANTED

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.explain import causes
-from hearsay.explain.copies import Fate
+from hearsay.explain.copies import CAUSES_OF_FATES, Fate, cause_of_reason, via_words
 from hearsay.explain.missing import RULES
 
 CORE = Path(__file__).parents[2] / "src" / "hearsay" / "core"
@@ -16,13 +15,13 @@ CORE = Path(__file__).parents[2] / "src" / "hearsay" / "core"
 def test_rules_that_are_cited_are_there():
     text = "".join(path.read_text(encoding="utf-8") for path in CORE.rglob("*.py"))
     stated = set(re.findall(r"^ *\* ([A-Z0-9]+-[0-9]+): ", text, re.MULTILINE))
-    cited = {causes.of_reason(reason).rule for reason in Reason} | set(RULES.values()) | {"GOSSIP-1"}
-    cited |= {causes.OF_FATE[fate].rule for fate in Fate if fate is not Fate.ARRIVED}
+    cited = {cause_of_reason(reason).rule for reason in Reason} | set(RULES.values()) | {"GOSSIP-1"}
+    cited |= {CAUSES_OF_FATES[fate].rule for fate in Fate if fate is not Fate.ARRIVED}
     assert cited - {None} <= stated
 
 
 def test_every_code_has_words_and_unknown_ones_too():
-    assert all(causes.of_reason(reason).words for reason in (*Reason, -1, 999))
-    assert all(causes.of_via(via) for via in Via)
-    assert causes.of_via(-1) is None
-    assert causes.of_via(99) is None
+    assert all(cause_of_reason(reason).words for reason in (*Reason, -1, 999))
+    assert all(via_words(via) for via in Via)
+    assert via_words(-1) is None
+    assert via_words(99) is None

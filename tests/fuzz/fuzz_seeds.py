@@ -25,14 +25,14 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.ingest.pubsub_traces import protobuf_of_lines
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.identify import Identity, encode_identity
 from hearsay.libp2p.mux.multistream import HEADER, line
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.libp2p.names.protobuf import bytes_field
-from hearsay.libp2p.secure.noise import SIGNATURE_PREFIX, Handshake
-from hearsay.libp2p.services.identify import Identity, encode_identity
-from hearsay.libp2p.services.rendezvous import (
+from hearsay.libp2p.noise import SIGNATURE_PREFIX, Handshake
+from hearsay.libp2p.rendezvous import (
     MessageType,
     PeerRecord,
     RendezvousMessage,
@@ -43,7 +43,7 @@ from hearsay.libp2p.services.rendezvous import (
 from hearsay.node.meeting.rendezvous import to_text_record
 from hearsay.partial import Claim
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_codec import encode_part
+from hearsay.wire.fields import encode_part
 from hearsay.wire.signing import Author, SignaturePolicy
 
 TRACES = Path(__file__).parents[1] / "ingest" / "data"

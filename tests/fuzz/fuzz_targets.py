@@ -25,7 +25,8 @@ from hearsay.ingest.hermes import decode_hermes
 from hearsay.ingest.pubsub_traces import decode_pieces, protobuf_of_lines
 from hearsay.ingest.records import BadSource
 from hearsay.ingest.sources import Unit, decode_unit, recognise
-from hearsay.libp2p.limits.frames import FrameReader
+from hearsay.libp2p.frames import FrameReader
+from hearsay.libp2p.identify import decode_identity, encode_identity
 from hearsay.libp2p.mux.multistream import Dialer, Listener
 from hearsay.libp2p.mux.yamux import Yamux
 from hearsay.libp2p.names import protobuf
@@ -34,23 +35,15 @@ from hearsay.libp2p.names.errors import EncodingError, FrameError, MultistreamEr
 from hearsay.libp2p.names.keys import PrivateKey, PublicKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import check_peer_id, from_text, peer_id_of, to_text
-from hearsay.libp2p.secure.noise import XX, Channel, Handshake
-from hearsay.libp2p.services.identify import decode_identity, encode_identity
-from hearsay.libp2p.services.rendezvous import (
-    decode_message,
-    encode_message,
-    open_unsigned,
-    read_envelope,
-    unsigned_record,
-)
-from hearsay.libp2p.services.rendezvous_streams import Registry
+from hearsay.libp2p.noise import XX, Channel, Handshake
+from hearsay.libp2p.rendezvous import decode_message, encode_message, open_unsigned, read_envelope, unsigned_record
+from hearsay.libp2p.rendezvous_streams import Registry
 from hearsay.node.meeting.rendezvous import from_text_record, to_text_record
 from hearsay.partial import Bitlists, EqualParts, InvalidParts
 from hearsay.vectors.files import VectorError, parse_vectors
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_codec import decode_part, encode_part
-from hearsay.wire.fields import RpcLimits, WireError
+from hearsay.wire.fields import RpcLimits, WireError, decode_part, encode_part
 from hearsay.wire.messages import by_author
 from hearsay.wire.signing import SignaturePolicy
 
@@ -231,10 +224,9 @@ def rpc(data: bytes) -> None:
 @target
 def episub(data: bytes) -> None:
     with suppress(EncodingError):
-        part = decode_part(data, 0, len(data), LIMITS)
+        part = decode_part(data, LIMITS)
         if part is not None:
-            encoded = encode_part(part)
-            assert decode_part(encoded, 0, len(encoded), LIMITS) == part
+            assert decode_part(encode_part(part), LIMITS) == part
 
 
 @target

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.http.server import HEAD_BYTES, BadRequest, Request, RequestReader
+from hearsay.http_server import HEAD_BYTES, BadRequest, Request, RequestReader
 
 MOST = 40
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http_client import ask, connect, read
 from waiting import run, until
 
-from hearsay.http.server import TEXT, HttpServer, response
+from hearsay.http_server import TEXT, HttpServer, response
 
 SLOTS = 8
 BEGUN = b"GET / HTTP/1.1\r\n"

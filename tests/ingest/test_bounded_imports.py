@@ -18,7 +18,7 @@ IMPORT = """
 import resource, sys
 from pathlib import Path
 from hearsay.ingest.import_traces import NothingImported, import_traces
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     import_traces([Path(sys.argv[1])], RunFolder.create(Path(sys.argv[2])))

@@ -16,10 +16,9 @@ from hearsay.ingest import register
 from hearsay.ingest.import_traces import import_traces
 from hearsay.ingest.records import FIELDS, PLAIN_SCHEMA
 from hearsay.ingest.spark_import import TraceReader
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import wire_name
-from hearsay.trace.read.reader import iter_rows
-from hearsay.trace.read.show import load_names
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import iter_rows, load_names
 
 DATA = Path(__file__).parent / "data"
 PAGE = Path(__file__).parents[2] / "docs/guide/foreign-traces.md"

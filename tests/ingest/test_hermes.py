@@ -12,12 +12,12 @@ import pytest
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.ingest.import_traces import ImportResult, NothingImported, import_traces
-from hearsay.ingest.tracestat import tracestat
+from hearsay.ingest.source_record import tracestat
 from hearsay.libp2p.names.peer_id import to_base58
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.read.reader import iter_rows
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import iter_rows
 
 
 def read_table(path):

@@ -14,16 +14,15 @@ from pubsub_trace import Batch, Event, delimited, json_line, parse_delimited, pl
 
 from hearsay.ingest.import_traces import ImportResult, NothingImported, TooManyRecords, import_traces, read_here
 from hearsay.ingest.records import BadSource, peer_name, peer_of_name
-from hearsay.ingest.source_record import load_events, load_source
+from hearsay.ingest.source_record import load_events, load_source, trace_stat, tracestat
 from hearsay.ingest.sources import recognise, split
-from hearsay.ingest.tracestat import trace_stat, tracestat
 from hearsay.libp2p.names.peer_id import to_base58
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import PartKind, TraceEvent
-from hearsay.trace.read.reader import iter_rows, read_rows
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import iter_rows, read_rows
 
 
 def read_table(path):
@@ -239,7 +238,9 @@ def test_more_records_than_fit_into_memory_are_not_read_here(tmp_path, plain_pb)
 def test_a_format_that_is_not_the_one_wanted_is_quarantined(tmp_path):
     with pytest.raises(NothingImported) as caught:
         import_traces([DATA / "go-0.15.json.gz"], RunFolder.create(tmp_path / "run"), wanted="go-pb")
-    assert [file.reason for file in caught.value.record.quarantined] == ["looks like go-json, not go-pb"]
+    assert [file.reason for file in caught.value.record.quarantined] == [
+        "the file seems to have the format go-json, but the format go-pb was given"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["pb", "json"])

@@ -23,16 +23,15 @@ from hearsay.ingest.spark_import import read_with_spark
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node.live_trace import LiveTrace
-from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import pa, parquet, read_table
-from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError, load_manifest
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.reader import iter_rows, read_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.reader import RowFilter, iter_rows, read_rows
 from hearsay.trace.run_series import RunSeries, write_names
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
 
 START_US = 1_700_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -153,7 +152,7 @@ def test_a_join_on_spark_is_the_same(spark, runs, tmp_path):
 
 def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_path):
     join_runs(runs, RunFolder.create(tmp_path / "joined"))
-    with pytest.raises(RunFolderError, match="joined already"):
+    with pytest.raises(RunFolderError, match="already a join"):
         different_folders([tmp_path / "joined"])
     with pytest.raises(RunFolderError, match="the same node and time as in"):
         different_folders([runs[0], runs[0]])
@@ -230,7 +229,8 @@ def test_who_goes_on_with_a_killed_nodes_trace_says_when_it_was_lost(runs):
     live(runs[1], BOB, "hearsay/b", ahead_us=2 * HOUR_US)
     events = (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)
     ups_and_downs = [
-        (row.time_us - START_US - HOUR_US, row.event, row.reason) for row in iter_rows(runs[1], events=events)
+        (row.time_us - START_US - HOUR_US, row.event, row.reason)
+        for row in iter_rows(runs[1], RowFilter(events=events))
     ]
     assert ups_and_downs == [
         (0, TraceEvent.NODE_UP, None),
@@ -349,7 +349,7 @@ def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flight
         hers = messages["id"].index(b"hers".hex())
         delivered = {
             names[row.peer]: row.time_us
-            for row in iter_rows(out, messages={hers}, events={TraceEvent.DELIVER, TraceEvent.PUBLISH})
+            for row in iter_rows(out, RowFilter(messages={hers}, events={TraceEvent.DELIVER, TraceEvent.PUBLISH}))
         }
         late = delivered[to_text(CAL)] - delivered[to_text(ADA)]
         assert abs(late - (500_000 + flights[2])) <= 2 * sum(flights)

@@ -18,9 +18,9 @@ from hearsay.ingest.import_traces import import_traces
 from hearsay.ingest.records import peer_name
 from hearsay.ingest.skew import PairDelays, estimate_clocks, pair_delays
 from hearsay.trace.folder.arrow import parquet
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import read_rows
 
 
 def read_table(path):

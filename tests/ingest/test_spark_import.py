@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from hearsay.ingest.import_traces import import_traces
+from hearsay.ingest.source_record import tracestat
 from hearsay.ingest.sources import recognise, split
 from hearsay.ingest.spark_import import read_with_spark
-from hearsay.ingest.tracestat import tracestat
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.order import canonical
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.language.rows import canonical
+from hearsay.trace.reader import read_rows
 
 
 def read_table(path):

@@ -105,8 +105,8 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 from hearsay.core.registry import RouterKind, create, find_router, negotiate
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 
 NUMBER = re.compile(r"-?\d+\.\d+")
@@ -368,8 +368,8 @@ TEXTS: dict[object, str] = {
     NamedPeerDialled: "learns of {0.peer} in {0.topic}",
     OverlayChange.NEIGHBOR_UP: "has {0.peer} as a neighbour in {0.topic}",
     OverlayChange.NEIGHBOR_DOWN: "has {0.peer} as a neighbour in {0.topic} no more",
-    OverlayChange.PASSIVE_ADDED: "remembers {0.peer} for {0.topic}",
-    OverlayChange.PASSIVE_REMOVED: "takes {0.peer} off the passive list of {0.topic}",
+    OverlayChange.PASSIVE_ADD: "remembers {0.peer} for {0.topic}",
+    OverlayChange.PASSIVE_REMOVE: "takes {0.peer} off the passive list of {0.topic}",
     OverlayChange.EAGER: "makes {0.peer} eager in {0.topic}",
     OverlayChange.LAZY: "makes {0.peer} lazy in {0.topic}",
 }

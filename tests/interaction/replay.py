@@ -26,8 +26,7 @@ from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.plan import Plan, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.trace.language.order import canonical, with_derived
-from hearsay.trace.language.rows import Rows
+from hearsay.trace.language.rows import Rows, canonical, with_derived
 from hearsay.trace.language.schema import PartKind, TraceEvent, TraceRow, wire_name
 
 LATENCY_MS = 20

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import hearsay
-from hearsay.sim.array.machine.compiling import KEPT
+from hearsay.sim.array.compiling import KEPT
 from hearsay.sim.array.world import layout
 
 SOURCE = Path(hearsay.__file__).parent

@@ -19,7 +19,7 @@ from engines_agree import Storm, StormRecorder, even_plan, plan_of
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.plan.plan import Plan
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.summary import summarise
+from hearsay.sim.summary import summarise
 
 LONGEST_S = 10
 """Maximum seconds of one scenario, which usually takes a tenth of a second."""

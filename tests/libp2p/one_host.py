@@ -6,7 +6,7 @@ import asyncio
 
 from waiting import patience
 
-from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 
 

@@ -13,13 +13,13 @@ from attacker import PROTOCOL_ERROR, Attacker
 from one_host import with_host
 
 from hearsay import listener
-from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.host.node_host import AdmissionLimits, fitted
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.mux.multistream import Upgrade
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.slots import Slots, groups_of
+from hearsay.libp2p.node_host import HostLimits, fitted
+from hearsay.listener import Slots, groups_of
 
 
 def limited(**limits):
@@ -245,7 +245,7 @@ async def test_a_host_asks_what_its_peers_are_worth(host):
 
 
 def test_places_fit_the_files_that_may_be_open():
-    limits = AdmissionLimits()
+    limits = HostLimits()
     assert fitted(limits, 1 << 20) == (1024, 960, 256, 128, 32)
     for files in (8, 64, 128, 256, 1024, 4096):
         places = fitted(limits, files)

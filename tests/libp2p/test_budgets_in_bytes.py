@@ -9,16 +9,17 @@ from attacker import Attacker, data_frame, frame, opening
 from one_host import read_all
 from waiting import patience
 
-from hearsay.libp2p.host.host import READ_BYTES, Host, HostLimits
-from hearsay.libp2p.limits.frames import FrameReader
-from hearsay.libp2p.limits.frames import frame as framed
-from hearsay.libp2p.limits.resources import Budget, ResourceLimits
+from hearsay.libp2p.frames import FrameReader
+from hearsay.libp2p.frames import frame as framed
+from hearsay.libp2p.host import READ_BYTES, Host
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.connection_streams import STREAM_BYTES
 from hearsay.libp2p.mux.multistream import line
 from hearsay.libp2p.mux.yamux import YamuxLimits
 from hearsay.libp2p.mux.yamux_frames import Flag, FrameType, GoAway
 from hearsay.libp2p.names.errors import FrameError
+from hearsay.libp2p.node_host import HostLimits
+from hearsay.libp2p.resources import Budget, ResourceLimits
 
 KIB = 1024
 PIECE = 64 * KIB

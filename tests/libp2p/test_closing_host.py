@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host import Host
 
 
 @pytest.mark.filterwarnings("ignore")

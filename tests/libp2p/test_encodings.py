@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.frames import FrameReader, frame
 from hearsay.libp2p.names import peer_id, protobuf
 from hearsay.libp2p.names.errors import EncodingError, FrameError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr

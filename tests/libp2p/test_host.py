@@ -9,8 +9,10 @@ import pytest
 from one_host import read_all
 from waiting import patience
 
-from hearsay.libp2p.host.host import Host, HostLimits
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p import identify
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import PING_PROTOCOL, Identification, PingService
 from hearsay.libp2p.mux import connection as connection_module
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.stream import StreamClosed
@@ -19,10 +21,8 @@ from hearsay.libp2p.names.errors import DialError, MultistreamError, ProtocolErr
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of, to_text
-from hearsay.libp2p.services import identify, ping
-from hearsay.libp2p.services.identify import Identification
-from hearsay.libp2p.services.ping import PingService
-from hearsay.libp2p.services.rendezvous import read_envelope
+from hearsay.libp2p.node_host import HostLimits
+from hearsay.libp2p.rendezvous import read_envelope
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 
@@ -124,7 +124,7 @@ async def test_identify_tells_who_and_where(one, other):
 @run
 async def test_pings_are_echoed_in_whole_payloads(one, other):
     PingService(other)
-    stream = await one.open_stream(await one.dial(other.addresses[0]), [ping.PROTOCOL])
+    stream = await one.open_stream(await one.dial(other.addresses[0]), [PING_PROTOCOL])
     stream.write(b"p" * 20)
     stream.write(b"p" * 12 + b"q" * 31)
     assert await read_all(stream, 32) == b"p" * 32
@@ -134,7 +134,7 @@ async def test_pings_are_echoed_in_whole_payloads(one, other):
 
 @run
 async def test_another_echo_is_no_answer_to_a_ping(one, other):
-    other.handle(ping.PROTOCOL, lambda stream: stream.write(b"x" * 33))
+    other.handle(PING_PROTOCOL, lambda stream: stream.write(b"x" * 33))
     peer = await one.dial(other.addresses[0])
     with pytest.raises(ProtocolError, match="did not echo"):
         await PingService(one).round_trip_s(peer)
@@ -146,7 +146,7 @@ async def test_pings_are_answered(one, other):
     peer = await one.dial(other.addresses[0])
     ping_service = PingService(one)
     assert await ping_service.round_trip_s(peer) > 0
-    assert ping.PROTOCOL in one.protocols
+    assert PING_PROTOCOL in one.protocols
 
 
 @run
@@ -172,19 +172,11 @@ async def test_a_slow_reader_holds_its_writer_and_no_other_peer(one, other):
 @run
 async def test_a_receiver_that_pauses_gets_everything_after_it_resumes(one, other):
     got, streams = Events(), Events()
-
-    class Receiver:
-        def data_received(self, data):
-            got(data)
-
-        def stream_ended(self, reset):
-            got(reset)
-
     other.handle("/push", streams)
     stream = await one.open_stream(await one.dial(other.addresses[0]), ["/push"])
     inbound = await streams.next()
     inbound.pause()
-    inbound.receive_with(Receiver())
+    inbound.receive_with(got, got)
     stream.write(b"one")
     stream.finish()
     serve(other, "/echo", echo)
@@ -256,7 +248,7 @@ async def test_no_host_there(one, other):
     await other.close()
     with pytest.raises(DialError, match="refused"):
         await one.dial(address)
-    with pytest.raises(DialError, match="TCP only"):
+    with pytest.raises(DialError, match="only TCP"):
         await one.dial("/ip4/127.0.0.1/udp/1/quic-v1")
 
 
@@ -291,13 +283,33 @@ async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
 
 
 @run
+async def test_parallel_dials_to_one_address_fail_together(one, other):
+    accepted = []
+
+    async def deaf(_, writer):
+        accepted.append(writer)
+        writer.close()
+
+    server = await asyncio.start_server(deaf, "127.0.0.9", 0)
+    try:
+        wrong = Multiaddr.parse(f"/ip4/127.0.0.9/tcp/{server.sockets[0].getsockname()[1]}").with_peer(other.peer)
+        failed = await asyncio.gather(*(one.dial(wrong) for _ in range(5)), return_exceptions=True)
+        assert [type(each) for each in failed] == [DialError] * 5
+        assert len(accepted) == 1
+        assert isinstance((await asyncio.gather(one.dial(wrong), return_exceptions=True))[0], DialError)
+        assert len(accepted) == 2
+    finally:
+        server.close()
+
+
+@run
 async def test_a_dial_that_is_given_up_is_no_dial_any_more_and_another_address_is_tried(one, other):
     """At the first address a server accepts connections and sends nothing."""
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def silent(reader, writer):
         while await reader.read(65536):
-            pass
+            begun.set()
         ended.set()
         writer.close()
 
@@ -307,8 +319,7 @@ async def test_a_dial_that_is_given_up_is_no_dial_any_more_and_another_address_i
         wrong = Multiaddr.parse(f"/ip4/127.0.0.9/tcp/{port}").with_peer(other.peer)
         given_up = asyncio.ensure_future(one.dial(wrong))
         right = asyncio.ensure_future(one.dial(other.addresses[0]))
-        while not one._all:
-            await asyncio.sleep(0.005)
+        await begun.wait()
         given_up.cancel()
         assert await right == other.peer
         await ended.wait()

@@ -10,8 +10,9 @@ import pytest
 from attacker import PROTOCOL_ERROR, Attacker, data_frame, frame, opening
 from waiting import patience
 
-from hearsay.libp2p.host.host import READ_BYTES, Host, HostLimits
-from hearsay.libp2p.limits import rates
+from hearsay.libp2p import rates
+from hearsay.libp2p.host import READ_BYTES, Host
+from hearsay.libp2p.identify import PING_PROTOCOL, PingService
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import HEADER as MULTISTREAM
 from hearsay.libp2p.mux.multistream import Dialer, Upgrade, line
@@ -20,8 +21,7 @@ from hearsay.libp2p.mux.yamux_frames import INITIAL_WINDOW, Flag, FrameType
 from hearsay.libp2p.names.errors import DialError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import tcp_multiaddr
-from hearsay.libp2p.services import ping
-from hearsay.libp2p.services.ping import PingService
+from hearsay.libp2p.node_host import HostLimits
 
 SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.3))
 
@@ -211,8 +211,8 @@ async def test_streams_without_a_protocol_are_limited_and_those_with_one_do_not_
 async def test_pings_whose_answers_are_not_taken_end_their_stream(host, held):
     PingService(host)
     attacker = await (await Attacker.connect(host)).upgrade()
-    attacker.send(opening(1, ping.PROTOCOL))
-    await attacker.until(line(ping.PROTOCOL))
+    attacker.send(opening(1, PING_PROTOCOL))
+    await attacker.until(line(PING_PROTOCOL))
     said = b""
     for _ in range(8):
         attacker.send(data_frame(1, bytes(INITIAL_WINDOW // 4)))

@@ -7,14 +7,9 @@ import asyncio
 import pytest
 from waiting import patience, until
 
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
-from hearsay.libp2p.limits.rates import Rate
-from hearsay.libp2p.mux.stream import StreamClosed
-from hearsay.libp2p.names.keys import PrivateKey
-from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.names.protobuf import bytes_field
-from hearsay.libp2p.services.identify import (
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import (
     MAX_IDENTIFY_BYTES,
     PROTOCOL,
     PUSH_PROTOCOL,
@@ -23,7 +18,12 @@ from hearsay.libp2p.services.identify import (
     Identity,
     encode_identity,
 )
-from hearsay.libp2p.services.rendezvous import PeerRecord, read_envelope, seal_record
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.keys import PrivateKey
+from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.names.protobuf import bytes_field
+from hearsay.libp2p.rates import Rate
+from hearsay.libp2p.rendezvous import PeerRecord, read_envelope, seal_record
 
 
 def talking(**limits):

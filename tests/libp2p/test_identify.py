@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearsay.libp2p import identify, rendezvous
+from hearsay.libp2p.identify import Identity, decode_identity, encode_identity
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field
-from hearsay.libp2p.services import identify, rendezvous
-from hearsay.libp2p.services.identify import Identity, decode_identity, encode_identity
-from hearsay.libp2p.services.rendezvous import PeerRecord, read_envelope, seal_record
+from hearsay.libp2p.rendezvous import PeerRecord, read_envelope, seal_record
 
 ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
 ADDRESS = Multiaddr.parse("/ip4/127.0.0.1/tcp/4001")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.host.node_host import concrete_addresses
-from hearsay.libp2p.services.identify import Identification
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import Identification
+from hearsay.libp2p.node_host import concrete_addresses
 
 
 def test_an_address_of_its_own_stays_as_it_is():

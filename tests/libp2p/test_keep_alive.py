@@ -10,14 +10,14 @@ import sys
 from attacker import Attacker, frame
 from one_host import with_host
 
-from hearsay.libp2p.host.host import HostLimits
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.yamux_frames import FrameType
+from hearsay.libp2p.node_host import HostLimits
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
 DIALS = """
 import asyncio, sys
-from hearsay.libp2p.host.host import Host
+from hearsay.libp2p.host import Host
 async def main():
     host = Host()
     await host.dial(sys.argv[1])

@@ -55,10 +55,10 @@ def test_a_listener_answers_proposals_that_come_at_once():
     [
         (Listener({"/a"}), line("/multistream/2.0.0"), "does not speak"),
         (Listener({"/a"}), b"\x02ab", "newline"),
-        (Listener({"/a"}), b"\x00", "0 bytes"),
-        (Listener({"/a"}), b"\x81\x10", "1…1024"),
+        (Listener({"/a"}), b"\x00", "newline"),
+        (Listener({"/a"}), b"\x81\x10", "at most 1024"),
         (Listener({"/a"}), b"\xff" * 12, "varint"),
-        (Listener({"/a"}), b"\x03\xff\xff\n", "not text"),
+        (Listener({"/a"}), b"\x03\xff\xff\n", "not UTF-8"),
         (Listener({"/a"}), line(HEADER) + line("/x") * MAX_LINES, "without agreement"),
         (Dialer(["/a"]), line(HEADER) + line("/b"), "the peer answered '/b'"),
         (Dialer(["/a"]), b"GET / HTTP/1.1\r\n\r\n" + b"a" * 99, "newline"),

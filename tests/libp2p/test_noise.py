@@ -13,7 +13,7 @@ from profiles import examples
 from hearsay.libp2p.names import peer_id
 from hearsay.libp2p.names.errors import NoiseError
 from hearsay.libp2p.names.keys import PrivateKey
-from hearsay.libp2p.secure.noise import MAX_HANDSHAKE_BYTES, MAX_PLAINTEXT_BYTES, XX, Handshake
+from hearsay.libp2p.noise import MAX_HANDSHAKE_BYTES, MAX_PLAINTEXT_BYTES, XX, Handshake
 
 ALICE, BOB, EVE = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2, 3))
 LOW_ORDER = (

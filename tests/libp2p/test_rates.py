@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.limits.rates import Rate, Rates
+from hearsay.libp2p.rates import Rate, Rates
 
 
 class Clock:

@@ -10,7 +10,7 @@ from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.rendezvous import (
+from hearsay.libp2p.rendezvous import (
     MAX_ANSWER,
     MessageType,
     PeerRecord,
@@ -22,7 +22,7 @@ from hearsay.libp2p.services.rendezvous import (
     seal_record,
     unsigned_record,
 )
-from hearsay.libp2p.services.rendezvous_streams import Registry
+from hearsay.libp2p.rendezvous_streams import Registry
 
 KEYS = [PrivateKey.generate() for _ in range(3)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

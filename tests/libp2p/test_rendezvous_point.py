@@ -9,15 +9,15 @@ import pytest
 from attacker import Attacker, data_frame, opening
 from waiting import patience, until
 
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import FrameReader, frame
-from hearsay.libp2p.limits.rates import Rate
+from hearsay.libp2p.frames import FrameReader, frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import encode
-from hearsay.libp2p.services.rendezvous import (
+from hearsay.libp2p.rates import Rate
+from hearsay.libp2p.rendezvous import (
     MAX_MESSAGE_BYTES,
     PROTOCOL,
     MessageType,
@@ -26,7 +26,7 @@ from hearsay.libp2p.services.rendezvous import (
     encode_message,
     seal_record,
 )
-from hearsay.libp2p.services.rendezvous_streams import PointLimits, Registry, RendezvousPoint, ask
+from hearsay.libp2p.rendezvous_streams import PointLimits, Registry, RendezvousPoint, ask
 
 DISCOVER = RendezvousMessage(type=MessageType.DISCOVER, namespace="news")
 QUESTION = frame(encode_message(DISCOVER))

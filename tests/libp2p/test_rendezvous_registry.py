@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.rendezvous import (
+from hearsay.libp2p.rendezvous import (
     DEFAULT_TTL_S,
     MAX_MESSAGE_BYTES,
     MAX_TTL_S,
@@ -25,7 +25,7 @@ from hearsay.libp2p.services.rendezvous import (
     read_envelope,
     seal_record,
 )
-from hearsay.libp2p.services.rendezvous_streams import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
+from hearsay.libp2p.rendezvous_streams import ENTRY_BYTES, EXPIRY_S, Registry, RegistryLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(120)]
 PEERS = [peer_id_of(key.public) for key in KEYS]

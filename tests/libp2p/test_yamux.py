@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 from profiles import examples
 
-from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.yamux import Yamux, YamuxLimits
 from hearsay.libp2p.mux.yamux_frames import (
     HEADER,
@@ -24,6 +23,7 @@ from hearsay.libp2p.mux.yamux_frames import (
     Reset,
 )
 from hearsay.libp2p.names.errors import YamuxError
+from hearsay.libp2p.resources import Budget
 
 
 def frame(kind, flags, stream, length, data=b""):

@@ -61,7 +61,7 @@ def default(setting: str) -> object:
 
 
 def _class_named(name: str) -> type:
-    for module in ("hearsay.node.node", "hearsay.core.mesh.gossipsub", "hearsay.libp2p.services.rendezvous_streams"):
+    for module in ("hearsay.node.node", "hearsay.core.mesh.gossipsub", "hearsay.libp2p.rendezvous_streams"):
         import_module(module)
     for name_of_module, module in list(sys.modules.items()):
         if name_of_module.startswith("hearsay.") and isinstance(found := getattr(module, name, None), type):

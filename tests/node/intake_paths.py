@@ -15,15 +15,15 @@ from waiting import patience, until
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import MESHSUB_13, Message, Rpc, Subscription
 from hearsay.core.shell.router import Router
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import RpcLimits
-from hearsay.wire.messages import MessageIds, by_content
+from hearsay.wire.messages import by_content
 from hearsay.wire.signing import Author, SignaturePolicy
 
 CHEAP = Author(PrivateKey.generate(), 1)
@@ -112,7 +112,6 @@ def assert_received(name, sent):
 
 async def received_on(path, sent, author):
     """Return the RPCs as decoded from the sent bytes, and the RPCs that the router received."""
-    ids = MessageIds(by_content)
     expected = []
     RECEIVED.clear()
     async with recording_node(path) as node:
@@ -130,7 +129,7 @@ async def received_on(path, sent, author):
                 )
                 encoded = encode_rpc(replace(rpc, messages=messages))
                 if encoded:  # An empty frame has no parts; the intake counts it and drops it.
-                    expected.append(decode_rpc(encoded, ids, RpcLimits()).rpc)
+                    expected.append(decode_rpc(encoded, by_content, RpcLimits()).rpc)
                 stream.write(frame(encoded))
             stream.write(frame(encode_rpc(LAST)))
             if path.leaves:

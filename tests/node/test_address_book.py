@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.rendezvous import PeerRecord, seal_record
+from hearsay.libp2p.rendezvous import PeerRecord, seal_record
 from hearsay.node.meeting.address_book import AddressBook, BookLimits
 
 KEYS = [PrivateKey.from_seed(bytes([number]) * 32) for number in range(40)]
@@ -117,7 +117,11 @@ def test_a_peer_that_speaks_of_itself_answers_for_its_place():
     assert PEERS[0] in known.peers
 
 
-@given(st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcd"), st.booleans(), st.booleans()), max_size=80))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 39), st.sampled_from("abcd"), st.booleans(), st.booleans()), min_size=30, max_size=80
+    )
+)
 def test_places_are_bounded_and_each_belongs_to_one_source(claims):
     known = book(peers=12, source_peers=5)
     for who, source, signed, by_itself in claims:

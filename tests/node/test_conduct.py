@@ -46,7 +46,7 @@ def test_demerits_are_the_sum_of_what_is_left_of_each(steps):
         now_s += wait_s
         demerits.add("it", worth, "something", 1, now_s)
         events.append((now_s, worth))
-    assert abs(demerits.of("it", now_s + 30) - faded(events, now_s + 30, 60)) < 1e-6
+    assert abs(demerits.current("it", now_s + 30) - faded(events, now_s + 30, 60)) < 1e-6
 
 
 @given(OFFENCES, st.floats(0, 600), st.integers(1, 300))

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.libp2p.limits.rates import Rate
 from hearsay.libp2p.names.multiaddr import Multiaddr
+from hearsay.libp2p.rates import Rate
 from hearsay.node.meeting.dial_queue import DialLimits, DialQueue
 
 

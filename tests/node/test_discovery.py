@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from waiting import patience, until
 
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.rates import Rate
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr, tcp_multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
-from hearsay.libp2p.services.rendezvous import MessageType, PeerRecord, RendezvousMessage, seal_record
-from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
+from hearsay.libp2p.rates import Rate
+from hearsay.libp2p.rendezvous import MessageType, PeerRecord, RendezvousMessage, seal_record
+from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.node.config import NodeConfig
 from hearsay.node.meeting.dial_queue import DialLimits
 from hearsay.node.meeting.discovery import Discovery, DiscoveryLimits
@@ -112,7 +112,7 @@ async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
     await until(lambda: one.topic_peers("news") and two.topic_peers("news"))
     await two.publish("news", b"met", wait_for_peers=True)
     assert (await topic.next()).data == b"met"
-    assert len(two._running.links.of) <= 3
+    assert len(two._running.links.by_peer) <= 3
 
 
 @run

@@ -10,11 +10,10 @@ from waiting import run, until
 from hearsay.core.language.actions import Dial, FindContacts, Ping
 from hearsay.core.language.events import ContactsFound, DialFailed
 from hearsay.core.language.rpc import EPISUB, FLOODSUB
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.services.ping import PingService
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import PingService
 from hearsay.node.config import NodeConfig
-from hearsay.node.meeting.discovery import Discovery
-from hearsay.node.meeting.request_handler import RequestHandler
+from hearsay.node.meeting.discovery import Discovery, RequestHandler
 from hearsay.node.node import Node
 
 QUICK = {
@@ -47,7 +46,7 @@ def strategy(node):
 
 
 def neighbours(node):
-    return set(strategy(node).memberships["news"].active())
+    return set(strategy(node).memberships["news"].views.active)
 
 
 def whole(nodes):
@@ -82,7 +81,7 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
             nodes.append(node)
             topics[node] = await node.join("news")
         await until(lambda: whole(nodes) and all(len(neighbours(node)) >= 3 for node in nodes))
-        inbound = [link.intake.stream for node in nodes for link in node._running.links.of.values()]
+        inbound = [link.intake.stream for node in nodes for link in node._running.links.by_peer.values()]
         assert {stream.protocol for stream in inbound if stream is not None} == {EPISUB}  # None: it is being opened
         await deliver(nodes, topics, "all")
         while not any(len(strategy(node).trees["news"].lazy) for node in nodes):
@@ -148,7 +147,7 @@ async def test_episub_serves_peers_that_only_flood():
         here, there = await one.join("news"), await other.join("news")
         await one.connect(other.addresses[0])
         await until(lambda: one.topic_peers("news") and other.topic_peers("news"))
-        assert one._running.links.of[other.peer].outbound.protocol == FLOODSUB
+        assert one._running.links.by_peer[other.peer].outbound.protocol == FLOODSUB
         await here.publish(b"to a flooder")
         assert (await there.next()).data == b"to a flooder"
         await there.publish(b"from a flooder")

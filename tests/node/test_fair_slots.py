@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.node.incoming.verification import FairSlots
+from hearsay.node.verification import FairSlots
 
 PEERS = (b"one", b"two", b"three", b"four", b"five")
 

@@ -22,13 +22,13 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import encode
-from hearsay.libp2p.services.rendezvous import PeerRecord, seal_record
+from hearsay.libp2p.rendezvous import PeerRecord, seal_record
 from hearsay.node.conduct import ConductLimits
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.meeting.address_book import RECORD_FIELD
@@ -126,7 +126,7 @@ async def test_a_short_request_for_much_fills_no_more_than_the_queue():
         await until(lambda: node.statistics.messages_dropped >= 20)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert node._running.links.of[host.peer].queue.bytes <= 1 << 20
+        assert node._running.links.by_peer[host.peer].queue.bytes <= 1 << 20
         assert peak < 5 << 20
 
 
@@ -157,13 +157,12 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
     async with attacked() as (node, host, stream):
         stream.write(frame(subscribes(0, 1)))
         await until(lambda: node.topic_peers("topic 0") == 1)
-        inbound = node._running.links.of[host.peer].intake.stream
-        receiver = inbound._receiver
+        inbound = node._running.links.by_peer[host.peer].intake.stream
+        on_data = inbound._on_data
+        assert on_data is not None
         host.disconnect(node.peer)
         await until(lambda: node.peers == ())
-        receiver.data_received(
-            frame(encode_rpc(Rpc((Subscription("news", True),), control=Control(graft=(Graft("news"),)))))
-        )
+        on_data(frame(encode_rpc(Rpc((Subscription("news", True),), control=Control(graft=(Graft("news"),))))))
         assert node.topic_peers("news") == node.topic_peers("topic 0") == 0
         assert node.mesh("news") == ()
 

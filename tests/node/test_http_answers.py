@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import run, until
 
-from hearsay.http.server import HEAD_BYTES
-from hearsay.node.metrics.server import CONNECTIONS, Answer, answering
+from hearsay.http_server import HEAD_BYTES
+from hearsay.node.metrics_server import CONNECTIONS, Answer, answering
 
 ASK = b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"x" * (16 << 20)

@@ -13,16 +13,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from waiting import run, until
 
 from hearsay.core.language.rpc import Control, IWant, Message, Rpc, Subscription
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PublicKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.node.conduct import Offence
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.incoming.verification import BATCH_US
 from hearsay.node.node import Node
 from hearsay.node.receive import MESSAGES_AT_ONCE
+from hearsay.node.verification import BATCH_US
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import PREFIX, Author, SignaturePolicy, signature_check_us
 
@@ -207,9 +207,9 @@ async def test_of_a_peer_that_left_nothing_is_handled_after_its_first_offence():
 @run
 async def test_a_peer_that_comes_back_is_not_held_up_by_what_it_sent_before():
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        node._running.links.of[sender.host.peer].intake.pause_for(60)
+        node._running.links.by_peer[sender.host.peer].intake.pause_for(60)
         sender.send(sender.write(b"lost"))
-        await until(lambda: node._running.links.of[sender.host.peer].intake.stream._unread)
+        await until(lambda: node._running.links.by_peer[sender.host.peer].intake.stream._unread)
         sender.host.disconnect(node.peer)
         await until(lambda: not node.peers)
         assert node._running.links.leaving
@@ -235,7 +235,7 @@ async def test_a_closed_node_has_no_threads_left():
 async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_counted():
     offences = []
     async with node_and_bare_hosts(1, offences, parts_per_s=2000, parts_at_once=3000) as (node, _, flood):
-        intake = node._running.links.of[flood.host.peer].intake
+        intake = node._running.links.by_peer[flood.host.peer].intake
         intake.input._reported_s = 0
         before = node.statistics.rpcs_received
         flood.stream.write(TINY * 20_000)
@@ -248,13 +248,13 @@ async def test_tiny_rpcs_beyond_the_allowance_wait_and_are_counted():
 @run
 async def test_new_messages_cost_nothing_of_the_allowance():
     async with node_and_bare_hosts(1, parts_per_s=1e-9, parts_at_once=100) as (node, topic, sender):
-        left = node._running.links.of[sender.host.peer].intake.input.allowance.left
+        left = node._running.links.by_peer[sender.host.peer].intake.input.allowance.left
         for number in range(500):
             sender.send(sender.write(b"%d" % number))
         assert [(await topic.next()).data for _ in range(500)] == [b"%d" % number for number in range(500)]
-        assert node._running.links.of[sender.host.peer].intake.input.allowance.left == left
+        assert node._running.links.by_peer[sender.host.peer].intake.input.allowance.left == left
         sender.stream.write(frame(encode_rpc(Rpc(control=Control(iwant=(IWant((b"x",) * 16),))))))
-        await until(lambda: node._running.links.of[sender.host.peer].intake.input.allowance.left == left - 4)
+        await until(lambda: node._running.links.by_peer[sender.host.peer].intake.input.allowance.left == left - 4)
 
 
 @run
@@ -340,7 +340,7 @@ async def test_a_peer_without_room_waits_and_no_other_peer_does():
         budget = node._running.receiver.waiting_bytes
         budget.reserve(budget.limit)
         expensive_one.send(DearAuthor().write(b"later"))
-        intake = node._running.links.of[expensive_one.host.peer].intake
+        intake = node._running.links.by_peer[expensive_one.host.peer].intake
         await until(
             lambda: (
                 intake.input._postponed_frame is not None or intake._batch is not None or node.statistics.delivered
@@ -361,7 +361,7 @@ async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
             sender.send(expensive.write(b"%d" % number))
         forged = expensive.forge(b"forged")
         sender.send(Message(b"", "later", b"forged", forged.source, forged.seqno, forged.signature, forged.key))
-        intake = node._running.links.of[sender.host.peer].intake
+        intake = node._running.links.by_peer[sender.host.peer].intake
         await until(lambda: intake._batch is not None or node.statistics.delivered == 40)
         later = await node.join("later")
         await until(lambda: node.statistics.bad_signatures == 1 or node.statistics.rejected)

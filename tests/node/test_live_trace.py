@@ -27,12 +27,11 @@ from hearsay.libp2p.names.peer_id import peer_id_of, to_text
 from hearsay.node import live_trace, trace_rows
 from hearsay.node.live_trace import LiveTrace
 from hearsay.node.trace_rows import message_number
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.manifest import load_manifest
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import known_numbers, load_names
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import known_numbers, load_names, read_rows
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from waiting import run, until
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import Control, Graft, IHave, IWant, Prune, Rpc, Subscription
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.node.conduct import ConductLimits, Offence
@@ -132,7 +132,7 @@ async def test_an_address_that_sends_one_offender_after_the_other_gets_no_handsh
 async def hung_up(node, peer, *rpcs):
     """The peer sends RPCs and ends its connection before the node handles them."""
     await peer.meet(node)
-    link = node._running.links.of[peer.host.peer]
+    link = node._running.links.by_peer[peer.host.peer]
     link.intake.input.paused = True
     link.intake.schedule()
     peer.say(*rpcs)
@@ -222,7 +222,7 @@ async def test_who_is_slowed_is_not_read_from_for_a_while():
         await attacker.meet(node)
         attacker.say(*attacker.forged(6))
         await until(lambda: node.statistics.slowed == 1)
-        inbound = node._running.links.of[attacker.host.peer].intake.stream
+        inbound = node._running.links.by_peer[attacker.host.peer].intake.stream
         assert inbound._paused
         attacker.say(SUBSCRIBE)
         await until(lambda: node.topic_peers("news") == 1)

@@ -204,7 +204,7 @@ async def test_reading_from_a_peer_pauses_while_validation_is_behind():
         await until(lambda: one.mesh("news"))
         for number in range(50):
             await here.publish(bytes([number]) * 60_000)
-        link = other._driver.links.of[one.peer]
+        link = other._driver.links.by_peer[one.peer]
         await until(lambda: link.intake.input.paused)
         received = other.statistics.rpcs_received
         assert await one.ping(other.peer) > 0
@@ -358,14 +358,14 @@ async def test_a_slow_peer_loses_messages_and_stalls_no_peer():
         await quick.connect(one.addresses[0])
         await until(lambda: one.topic_peers("news") == 2)
         await until(lambda: slow.peers)
-        slow._driver.links.of[one.peer].intake.input.paused = True
-        slow._driver.links.of[one.peer].intake.schedule()
+        slow._driver.links.by_peer[one.peer].intake.input.paused = True
+        slow._driver.links.by_peer[one.peer].intake.schedule()
         dropped = 0
         for number in range(60):
             dropped += (await here.publish(bytes([number]) * 100_000)).dropped
             assert (await there.next()).data[0] == number
         assert dropped == one.statistics.messages_dropped > 0
-        assert one._driver.links.of[slow.peer].queue.bytes <= 1 << 20
+        assert one._driver.links.by_peer[slow.peer].queue.bytes <= 1 << 20
 
 
 @run

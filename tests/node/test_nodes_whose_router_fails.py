@@ -12,7 +12,7 @@ from hearsay.core.registry import RouterKind
 from hearsay.core.shell.contract import RouterFailed
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
-from hearsay.trace.read.verify import verify
+from hearsay.trace.compare_runs import verify
 
 
 class Half(Floodsub):

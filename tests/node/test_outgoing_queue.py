@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Control, Graft, Rpc
-from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.resources import Budget
 from hearsay.node.outgoing_queue import ENTRY_BYTES, OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority
 
 SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))

@@ -13,8 +13,8 @@ from hearsay.core.language.events import Verdict
 from hearsay.core.language.rpc import MESHSUB_11, Control, IHave, Rpc
 from hearsay.core.scores.named_sets import named_set
 from hearsay.core.shell.contract import UsageError
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.protobuf import bytes_field
 from hearsay.node.config import NodeConfig
@@ -178,7 +178,7 @@ async def test_a_router_that_keeps_no_scores_says_so():
         ({"direct_peers": ("/ip4/127.0.0.1/tcp/1",)}, "must end with /p2p/"),
         (
             {"direct_peers": ("/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn",)},
-            "scores its peers",
+            "need a router with the rules of gossipsub 1.1",
         ),
     ],
 )

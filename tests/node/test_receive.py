@@ -12,17 +12,18 @@ from hearsay.core.language.actions import PartDropped, Reason
 from hearsay.core.language.events import Join, MessageRefused, PeerConnected, RpcReceived, StreamOpened
 from hearsay.core.language.rpc import MESHSUB_11, Control, IWant, Rpc, Subscription
 from hearsay.core.registry import create
-from hearsay.core.shell.randomness import Randomness
-from hearsay.libp2p.limits.frames import frame
-from hearsay.libp2p.limits.resources import Budget, ResourceLimits, Resources
+from hearsay.core.rules.randomness import Randomness
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.libp2p.resources import Budget, ResourceLimits, Resources
 from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig, NodeLimits
-from hearsay.node.incoming.validation import Validation
 from hearsay.node.receive import PeerInput, Receiver
-from hearsay.node.receive_events import CheckNeeded, FrameRefused, Misconduct, PauseNeeded, RpcAdmitted, RpcDecoded
+from hearsay.node.receive_events import CheckNeeded, Misconduct, PauseNeeded, RpcAdmitted, RpcDecoded
+from hearsay.node.validation import Validation
 from hearsay.wire.encode import encode_rpc
+from hearsay.wire.messages import by_content
 from hearsay.wire.signing import Author, SignaturePolicy, signature_fault
 
 OWN, OTHER = (peer_id_of(PrivateKey.generate().public) for _ in range(2))
@@ -88,6 +89,13 @@ def kinds(events):
     return [type(event) for event in events]
 
 
+def test_a_topic_may_have_message_ids_of_its_own():
+    receiver = Machine().receiver
+    receiver.id_functions["content"] = by_content
+    assert receiver.message_id("other", b"peer", b"number", b"data") == b"peernumber"
+    assert receiver.message_id("content", b"peer", b"number", b"data") == by_content("content", None, None, b"data")
+
+
 def test_an_rpc_is_observed_and_then_admitted_whole():
     machine = Machine()
     machine.feed(Rpc((Subscription("news", True),), (news(b"one"), news(b"two"))))
@@ -111,7 +119,7 @@ def test_bytes_may_come_one_by_one():
 def test_a_frame_that_cannot_be_read_ends_its_stream(data):
     machine = Machine()
     machine.input.feed(data)
-    assert kinds(machine.events()) == [FrameRefused]
+    assert machine.events() == [Misconduct(OTHER, Offence.MALFORMED, 1)]
     assert (machine.statistics.malformed_rpcs, machine.input.empty) == (1, True)
 
 

@@ -14,20 +14,13 @@ from hypothesis import strategies as st
 from waiting import run, until
 
 from hearsay.core.language.rpc import Rpc
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.sequence_numbers import (
-    WINDOW,
-    SequenceFile,
-    SequenceFileError,
-    SequenceNumbers,
-    decode,
-    encode,
-)
 from hearsay.node.node import Node
+from hearsay.node.sequence_numbers import WINDOW, SequenceFile, SequenceFileError, SequenceNumbers, decode, encode
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 
@@ -95,7 +88,7 @@ def test_a_damaged_file_is_refused_by_its_name(tmp_path, damage):
 def test_two_nodes_cannot_have_one_file_and_a_killed_one_leaves_it_free(tmp_path):
     path = tmp_path / "numbers"
     holds = (
-        "import sys; from pathlib import Path; from hearsay.node.incoming.sequence_numbers import SequenceFile; "
+        "import sys; from pathlib import Path; from hearsay.node.sequence_numbers import SequenceFile; "
         "file = SequenceFile(Path(sys.argv[1]), 10); print('has it', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(

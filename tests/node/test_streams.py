@@ -11,8 +11,8 @@ from waiting import run, until
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import MESHSUB_13, Control, Features, Graft, Message, Rpc, Subscription
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import FrameReader, frame
+from hearsay.libp2p.frames import FrameReader, frame
+from hearsay.libp2p.host import Host
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.wire.decode import decode_rpc
@@ -134,7 +134,7 @@ async def test_subscriptions_outlast_a_stream():
 async def test_what_an_older_stream_brought_is_handled_before_a_newer_one():
     async with node_and_peer() as (node, peer):
         await until(lambda: node.peers)
-        intake = node._running.links.of[peer.host.peer].intake
+        intake = node._running.links.by_peer[peer.host.peer].intake
         intake.input.paused = True
         intake.schedule()
         await peer.open(HELLO, *(Rpc(messages=(Message(b"", "news", b"%d" % number),)) for number in range(20)))
@@ -164,7 +164,7 @@ async def test_our_hello_is_first_on_a_stream_that_replaces_a_full_one():
     async with node_and_peer() as (node, peer):
         await peer.open(HELLO)
         await until(lambda: node.topic_peers("news") == 1 and len(peer.accepted) == 1)
-        queue = node._running.links.of[peer.host.peer].queue
+        queue = node._running.links.by_peer[peer.host.peer].queue
         number = 0
         while not len(queue):
             number += 1
@@ -209,7 +209,7 @@ async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
         try:
             await host.dial(node.addresses[0])
             await until(lambda: node.peers)
-            assert node._running.links.of[host.peer].queue.address == "::/64"
+            assert node._running.links.by_peer[host.peer].queue.address == "::/64"
         finally:
             await host.close()
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.core.language.rpc import Message
-from hearsay.libp2p.limits.rates import SLICE_S, TURN_S, Allowance, Turns
-from hearsay.node.incoming.verification import Batch, BatchQueue
+from hearsay.libp2p.rates import SLICE_S, TURN_S, Allowance, Turns
+from hearsay.node.verification import Batch, BatchQueue
 
 
 class World:

@@ -11,8 +11,8 @@ import pytest
 from waiting import run, until
 
 from hearsay.core.language.rpc import Message, Rpc
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
+from hearsay.libp2p.host import Host
 from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.encode import encode_rpc

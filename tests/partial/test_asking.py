@@ -91,16 +91,16 @@ def test_who_is_asked_for_least_takes_what_another_did_not_send():
     asks.offered("r", 0b11, ALL)
     asks.arrived(0b1100)
     assert (asks.beat(), asks.beat()) == ([], ["p", "q", "r"])
-    assert [asks.of(peer) for peer in ("p", "q", "r")] == [0, 0b10, 0b01]
+    assert [asks.requested_from(peer) for peer in ("p", "q", "r")] == [0, 0b10, 0b01]
 
 
 def test_parts_of_no_other_peer_are_not_awaited_and_are_requested_when_offered_again():
     asks = Asks()
     asks.offered("p", 0b1, ALL)
     assert [asks.beat(), asks.beat(), asks.beat()] == [[], ["p"], []]
-    assert asks.of("p") == 0
+    assert asks.requested_from("p") == 0
     asks.offered("p", 0b1, ALL)
-    assert asks.of("p") == 0b1
+    assert asks.requested_from("p") == 0b1
 
 
 def test_a_whole_message_ends_all_asking():
@@ -157,10 +157,10 @@ def test_however_peers_speak_each_part_is_asked_of_one_that_offers_it(steps):
                 here |= parts
                 asks.arrived(parts)
             case _:
-                before = {peer: asks.of(peer) for peer in "pqrs"}
+                before = {peer: asks.requested_from(peer) for peer in "pqrs"}
                 changed = asks.beat()
-                assert {peer for peer in "pqrs" if asks.of(peer) != before[peer]} <= set(changed)
-        asked = [asks.of(peer) for peer in "pqrs"]
+                assert {peer for peer in "pqrs" if asks.requested_from(peer) != before[peer]} <= set(changed)
+        asked = [asks.requested_from(peer) for peer in "pqrs"]
         assert sum(parts.bit_count() for parts in asked) == (asked[0] | asked[1] | asked[2] | asked[3]).bit_count()
         assert not any(parts & here for parts in asked)
 
@@ -172,6 +172,6 @@ def test_no_peer_is_asked_for_ever():
         asks.offered(peer, 1, ALL)
     asked = []
     for _ in range(10):
-        asked += [peer for peer in "pqrs" if asks.of(peer)]
+        asked += [peer for peer in "pqrs" if asks.requested_from(peer)]
         asks.beat()
     assert asked == ["p", "p", "q", "q", "r", "r", "s", "s"]

@@ -10,8 +10,8 @@ from kills import environment
 from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, rewritten, simulate_into, with_metrics
 
 from hearsay.ingest.import_traces import import_traces
-from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.trace.folder.run_folder import RunFolder
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hearsay.pipeline import Tables, read
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.output.tables import TABLES, read_table
 
 Line = tuple[Any, ...]
 

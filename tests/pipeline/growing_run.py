@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, read_table
 
 
 class GrowingRun:

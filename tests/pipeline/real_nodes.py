@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from running_node import Running
 
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import load_names
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.reader import load_names, read_rows
 
 
 @contextmanager

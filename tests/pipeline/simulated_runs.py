@@ -9,13 +9,13 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
+from hearsay.pipeline.run_facts import load_runs
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
+from hearsay.trace.reader import read_rows
 
 SMALL = [("network.nodes", "60"), ("workload.messages", "12"), ("workload.interval_s", "0.5")]
 TOPICS = '[{name="news",subscribers_share=0.6},{name="<b>&\'",subscribers_share=0.4}]'

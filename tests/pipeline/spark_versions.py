@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 from pyspark import __version__
 
-from hearsay.pipeline.spark.aot_cache import FIRST_JAVA
-from hearsay.pipeline.spark.java_home import find_java
+from hearsay.pipeline.spark.java import FIRST_JAVA, find_java
 
 _IS_OLD = __version__.startswith("4.0.")
 

@@ -11,8 +11,8 @@ from queue import Empty, Queue
 from threading import Thread
 from time import monotonic
 
-from hearsay.pipeline.spark.java_home import java_home
-from hearsay.pipeline.spark.place import spark_home
+from hearsay.pipeline.spark.java import java_home
+from hearsay.pipeline.spark.settings import spark_home
 
 UP_S = 90
 

@@ -13,9 +13,9 @@ from simulated_runs import GO_TRACES, NAMES, runs_named
 
 from hearsay.pipeline.analyze import headlines
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import read_table
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
-from hearsay.trace.read.reader import read_rows
+from hearsay.trace.reader import read_rows
 
 ALL = (*NAMES, *GO_TRACES)
 

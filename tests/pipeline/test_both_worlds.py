@@ -18,13 +18,16 @@ pytestmark = pytest.mark.thorough
 
 LATE_MS = 60
 """A tenth of the mean line. Lines that are later are other lines than the simulated ones."""
+DIALS_S = 8
+"""Two seconds before the first heartbeat. A round trip takes at most 1.8 s, so all peers know all topics then.
+Dials take six seconds on a quiet machine."""
 TRIES = 4
 
 
 def while_the_machine_is_free(plan: Plan, directory: Path) -> RealRuns:
     """The first real runs that were not held up; they count as they are. A handshake that takes ten seconds on this
     machine is held up, too; the last try may not fail so."""
-    late_ms = 0.0
+    late_ms = dials_s = 0.0
     for number in range(TRIES):
         try:
             runs = run_in_reality(plan, directory / f"try-{number}")
@@ -32,10 +35,13 @@ def while_the_machine_is_free(plan: Plan, directory: Path) -> RealRuns:
             if number + 1 == TRIES:
                 raise
             continue
-        if runs.late_ms <= LATE_MS:
+        if runs.late_ms <= LATE_MS and runs.dials_s <= DIALS_S:
             return runs
-        late_ms = runs.late_ms
-    pytest.skip(f"the machine is too busy: {TRIES} times, in the end {late_ms:.0f} ms, a tenth of all data was late")
+        late_ms, dials_s = runs.late_ms, runs.dials_s
+    pytest.skip(
+        f"the machine is too busy, {TRIES} times: in the end a tenth of all data was late by {late_ms:.0f} ms, and "
+        f"dials took {dials_s:.1f} s"
+    )
 
 
 def test_twenty_real_nodes_behave_as_the_simulated_ones(spark, tmp_path):

@@ -12,11 +12,10 @@ from pyarrow import dataset
 from standalone import free_port
 from tasks_python import python_of_tasks
 
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import TABLES
-from hearsay.pipeline.spark.java_home import java_home
-from hearsay.pipeline.spark.package_zip import zip_package
-from hearsay.pipeline.spark.place import spark_home
+from hearsay.pipeline.output.tables import TABLES, read_table
+from hearsay.pipeline.spark.java import java_home
+from hearsay.pipeline.spark.session import zip_package
+from hearsay.pipeline.spark.settings import spark_home
 
 CHOSEN = ("topics", "spanning")
 

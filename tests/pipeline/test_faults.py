@@ -13,10 +13,10 @@ from commands import hearsay
 from growing_run import GrowingRun, assert_same_tables, assert_whole_or_absent
 from kills import DRIVER, JVM, WORKER, Kill, analyze, analyze_and_kill, command, environment, seeded_kills
 
-from hearsay.pipeline.follow import Follower
+from hearsay.pipeline.analyze import Follower
 from hearsay.pipeline.output.folders import Folder
 from hearsay.pipeline.output.tables import METRICS_FOLDER
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError
 
 NAME = "topics"
 
@@ -51,7 +51,7 @@ def test_a_follower_whose_jvm_and_then_a_worker_is_killed_goes_on(two_runs, tmp_
 
 KILL_THE_JVM = """
 import os, signal
-from hearsay.pipeline.spark.place import SparkUnavailable, Where
+from hearsay.pipeline.spark.settings import SparkUnavailable, Where
 from hearsay.pipeline.spark.session import spark_session
 from kills import JVM, ends_within, find
 try:

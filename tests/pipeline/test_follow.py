@@ -11,18 +11,17 @@ import pytest
 from commands import hearsay
 from growing_run import GrowingRun, assert_same_tables
 
-from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.follow import Follower
-from hearsay.pipeline.input.run_facts import load_runs
+from hearsay.pipeline.analyze import Follower, analyze
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import read_table
+from hearsay.pipeline.run_facts import load_runs
 from hearsay.report.first_screen import caveats
 from hearsay.report.runs import open_runs
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import Column
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.reader import read_rows
 from hearsay.trace.run_series import RunSeries
-from hearsay.trace.write.writer import TraceWriter
 
 
 def quality(output: Path) -> dict[str, int]:

@@ -14,8 +14,7 @@ from kills import environment, gone
 from spark_versions import needs_kept_servers
 from test_cluster import sorted_rows
 
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.output.tables import TABLES, read_table
 
 REMOTE = ("--remote", "local[2]")
 LISTENS = "0A"

@@ -9,14 +9,14 @@ from growing_run import assert_same_tables
 
 from hearsay.pipeline import rows
 from hearsay.pipeline.analyze import analyze
-from hearsay.pipeline.input.run_facts import load_runs
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.questions.graph_snapshots import snapshot_rows
+from hearsay.pipeline.output.tables import read_table
+from hearsay.pipeline.questions.mesh import snapshot_rows
 from hearsay.pipeline.rows import MAX_LINES
+from hearsay.pipeline.run_facts import load_runs
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import TraceEvent, TraceRow
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
 
 DAY_US = 86_400_000_000
 BEGINS_US = 1_795_305_812_061_905
@@ -80,6 +80,7 @@ def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():
     assert (whole["links"], whole["degree_max"], whole["components"], whole["diameter"]) == (2, 1, 1, 1)
 
 
+@pytest.mark.thorough
 def test_a_large_trace_has_the_tables_of_a_small_one(spark, two_runs, tmp_path, monkeypatch):
     """Its tables that grow with the rows lie in files between, which Spark writes."""
     monkeypatch.setattr(rows, "SMALL_ROWS", 0)

@@ -16,11 +16,11 @@ from hearsay.core.language.rpc import Message, Rpc, Subscription
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
 from hearsay.node.live_trace import LiveTrace
-from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import read_table
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.write.run_folder import RunFolder
 
 NODES = 40
 GROWING = [

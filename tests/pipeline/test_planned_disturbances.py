@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.pipeline.input.run_facts import planned_in
+from hearsay.pipeline.run_facts import planned_in
 
 END_US = 60_000_000
 

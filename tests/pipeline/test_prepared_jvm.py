@@ -12,10 +12,9 @@ from kills import environment
 from spark_versions import needs_prepared_starts
 
 from hearsay.pipeline.spark import session
-from hearsay.pipeline.spark.aot_cache import file_to_make, keep, kept_file, options_with
-from hearsay.pipeline.spark.java_home import find_java
-from hearsay.pipeline.spark.place import Where
-from hearsay.trace.language.cache_places import user_cache
+from hearsay.pipeline.spark.java import file_to_make, find_java, keep, kept_file, options_with
+from hearsay.pipeline.spark.settings import Where
+from hearsay.trace.language.places import user_cache
 
 
 def run(cache, *arguments: str) -> subprocess.CompletedProcess[str]:

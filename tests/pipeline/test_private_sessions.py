@@ -11,7 +11,7 @@ import pytest
 from kills import environment
 
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.spark.settings import Where
 
 
 def test_the_embedded_session_keeps_its_files_and_ports_to_itself(spark):

@@ -16,10 +16,10 @@ from real_nodes import as_one_run, three_nodes
 from running_node import Running
 from simulated_runs import GO_DATA
 
-from hearsay.pipeline.output.stored_tables import read_table
+from hearsay.pipeline.output.tables import read_table
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.reader import read_rows
+from hearsay.trace.reader import read_rows
 
 pytestmark = pytest.mark.thorough
 WINDOW_S = 0.001

@@ -11,11 +11,10 @@ from dataframes import assert_stored_tables
 from simulated_runs import SMALL, simulate_into, with_metrics
 
 from hearsay.core.language.actions import Reason
-from hearsay.pipeline.input.run_facts import load_runs
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.output.tables import TABLES, read_table
+from hearsay.pipeline.run_facts import load_runs
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
-from hearsay.trace.read.reader import read_rows
+from hearsay.trace.reader import read_rows
 
 GOSSIP, PUBLISH, GRAYLIST = -10.0, -50.0, -90.0
 JUDGING = [

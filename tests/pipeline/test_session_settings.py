@@ -12,13 +12,13 @@ from commands import hearsay
 from kills import environment
 
 from hearsay.pipeline.spark import session
-from hearsay.pipeline.spark.package_zip import zip_package
-from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.spark.session import zip_package
+from hearsay.pipeline.spark.settings import Where
 from hearsay.version import __version__
 
 SHOW = """
 import json, sys
-from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.spark.settings import Where
 from hearsay.pipeline.spark.session import spark_session
 with spark_session(Where(conf=tuple(json.loads(sys.argv[1]).items())), 1, lambda text: None) as spark:
     print(json.dumps(dict(spark.sparkContext.getConf().getAll())))

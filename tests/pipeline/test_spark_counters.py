@@ -28,4 +28,4 @@ def test_spark_reads_each_row_and_shuffles(small_run, tmp_path):
 def test_counters_need_a_driver_on_this_machine(small_run, option):
     done = hearsay("analyze", small_run, "--stats", option)
     assert done.returncode == 2
-    assert f"--stats: must go without {option.partition('=')[0]}" in done.stderr
+    assert f"--stats cannot be used with {option.partition('=')[0]}" in done.stderr

@@ -12,8 +12,8 @@ import table_page
 from result_tables import write_run
 
 from hearsay.pipeline.output.tables import COMMON, FRAMES, TABLES
-from hearsay.trace.language.columns import CODED, DTYPES
-from hearsay.trace.language.schema import Column
+from hearsay.trace.folder.arrow import DTYPES
+from hearsay.trace.language.schema import CODED, Column
 
 SCHEMAS = TABLES | FRAMES
 

@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow
+import pytest
 
-from hearsay.pipeline.output.folders import WORK, Folder
+from hearsay.pipeline.output.folders import WORK, Folder, is_for_a_report
 from hearsay.pipeline.output.hadoop_folder import HadoopFolder
-from hearsay.pipeline.output.outputs import is_for_a_report
-from hearsay.pipeline.output.stored_tables import arrow_schema, read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.output.tables import TABLES, arrow_schema, read_table
 
 NAMES = ("plain", "odd {run} {b}'s", "50 % = half*?", "Übung #1:2", "a" * 200, "b" * 200)
 EMPTY = "without rows"
@@ -93,6 +92,7 @@ class Interrupted(HadoopFolder):
         super().move_from(source, name, new)
 
 
+@pytest.mark.thorough
 def test_an_analysis_in_a_store_wins_as_a_whole_wherever_another_one_comes_between(spark, tmp_path):
     moves = len(TABLES) + 1
     for place in (1, 2, moves // 2, moves):

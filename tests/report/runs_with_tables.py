@@ -11,7 +11,7 @@ from hearsay.core.language.actions import Via
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import run_on_fitting_engine
 from hearsay.trace.language.schema import TraceEvent, TraceRow, wire_name
-from hearsay.trace.read.reader import iter_rows
+from hearsay.trace.reader import RowFilter, iter_rows
 
 SMALL = [("network.nodes", "30"), ("workload.messages", "12"), ("workload.publishers", "any")]
 
@@ -50,7 +50,7 @@ def analysed(folder: Path, seed: int, loss: float = 0.3) -> Path:
 
 def stories(run: Path) -> tuple[dict[int, TraceRow], dict[int, list[TraceRow]]]:
     """Return the publication of each message, and its deliveries in order of time, by message."""
-    rows = list(iter_rows(run, events=[TraceEvent.PUBLISH, TraceEvent.DELIVER]))
+    rows = list(iter_rows(run, RowFilter(events=[TraceEvent.PUBLISH, TraceEvent.DELIVER])))
     published = {row.message or 0: row for row in rows if row.event is TraceEvent.PUBLISH}
     delivered: dict[int, list[TraceRow]] = {number: [] for number in published}
     for row in sorted(rows, key=lambda row: (row.time_us, row.peer)):

@@ -15,8 +15,8 @@ from test_write_report import Read
 
 from chromium import opened
 from hearsay.report.carried_messages import carry_messages, packed_integers
+from hearsay.report.run_page import figures_of, write_report
 from hearsay.report.runs import open_runs
-from hearsay.report.write import figures_of, write_report
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 

@@ -11,9 +11,9 @@ import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
 from chromium import Page, opened
-from hearsay.pipeline.output.stored_tables import read_table
-from hearsay.report.write import write_report
-from hearsay.text import numbers
+from hearsay import number_text
+from hearsay.pipeline.output.tables import read_table
+from hearsay.report.run_page import write_report
 
 SHOWN_HOSTILE = HOSTILE.replace("\u202e", "\\u202e")
 
@@ -291,12 +291,12 @@ def test_the_page_writes_numbers_as_the_words_do(browser, report):
         1 - 10 ** chance.uniform(-10, 0) for _ in range(100)
     ]
     pairs = {
-        "percent": (numbers.percent, [value for value in values if value <= 1]),
-        "ms": (numbers.milliseconds, values),
-        "bytes": (numbers.size, values),
-        "number": (numbers.figure, values),
-        "s": (numbers.seconds, values),
-        "count": (numbers.count, [math.floor(value) for value in values if value < 1e15]),
+        "percent": (number_text.percent, [value for value in values if value <= 1]),
+        "ms": (number_text.milliseconds, values),
+        "bytes": (number_text.size, values),
+        "number": (number_text.figure, values),
+        "s": (number_text.seconds, values),
+        "count": (number_text.count, [math.floor(value) for value in values if value < 1e15]),
     }
     for name, (say, known) in pairs.items():
         assert page.value(f"{json.dumps(known)}.map(v => hearsay.formats.{name}(v))") == [

@@ -12,7 +12,7 @@ from clean_set import checked
 from chromium import Page, require_charts_that_fit
 from hearsay.report.score_page import write_score_page
 from hearsay.report.svg import signed_scale
-from hearsay.score_check.check import check
+from hearsay.score_check.check import check_subject
 from hearsay.score_check.subjects import subject_of_set
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -60,7 +60,7 @@ def test_every_peer_is_drawn_with_thresholds_and_parts(hostile):
 
 @pytest.mark.parametrize("name", ["go", "rust", "lighthouse", "ethereum-prysm", "nim"])
 def test_any_set_makes_a_page(name, tmp_path):
-    write_score_page(check(subject_of_set(name)), tmp_path / "page.html")
+    write_score_page(check_subject(subject_of_set(name)), tmp_path / "page.html")
     for picture in pictures(tmp_path / "page.html"):
         assert "nan" not in picture
         assert "inf" not in picture

@@ -17,9 +17,9 @@ from hearsay.report.html import ReportError
 from hearsay.report.paper import COLUMN, DOTS_PER_INCH, TWO_COLUMNS, save, styled
 from hearsay.report.paper_runs import drawn_sheet, write_run_figures
 from hearsay.report.paper_studies import study_sheets, write_study_figures
+from hearsay.report.run_page import figures_of
 from hearsay.report.runs import open_runs
-from hearsay.report.write import figures_of
-from hearsay.text.escape import escape
+from hearsay.text import escape
 
 WIDTHS = {round(inches * 72) for inches in (COLUMN, 2 * COLUMN, TWO_COLUMNS)}
 ODD_NAMES = ("$x^$", "$_$ \\frac", "\u202e日本")
@@ -182,7 +182,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
         ((tmp_path / "none",), 1, "no such run folder"),
         ((run, "--out", "x.html"), 2, "--figures and --out"),
         ((run, run), 2, "given twice"),
-        ((write_empty_run(tmp_path / "empty"),), 1, "there is nothing to draw"),
+        ((write_empty_run(tmp_path / "empty"),), 1, "there is nothing to draw in the given runs"),
     ):
         ended = hearsay("report", *arguments, "--figures", tmp_path / "more")
         assert (ended.returncode, ended.stderr.count("\n")) == (code, 1), ended.stderr

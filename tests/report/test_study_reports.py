@@ -18,9 +18,9 @@ from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.comparison import ComparisonRequest, compare, sides
 from hearsay.studies.packs import Row
+from hearsay.studies.results import values_at
 from hearsay.studies.runner import Swept
 from hearsay.studies.statistics import mean_of
-from hearsay.studies.tables import values_at
 
 STUDY = """
 title = "Loss & <b>degree</b>"
@@ -124,7 +124,7 @@ def test_routers_have_their_colours_in_a_study(tmp_path):
     assert charts.legend == {3: "gossipsub", 0: "floodsub"} == charts.front_legend
     assert {curve.colour for curve in charts.curves(BY_NAME[SPEED])[0].curves} == {0, 3}
     (front, *_) = charts.fronts
-    assert {charts.name_of(spot.point, front) for spot in front.spots} == {"0"}
+    assert {charts.name_of(spot.point, front) for spot in front.points} == {"0"}
 
 
 @pytest.mark.parametrize("width", [400, 1024, 1400])
@@ -191,7 +191,7 @@ def test_scales_hold_their_values(values, form):
 
 def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
     rows = dict(swept.results)
-    first, second = swept.points[0].runs[:2]
+    first, second = swept.points[0].run_names[:2]
     del rows[first]
     rows[second] = {**rows[second], "error": "out of <memory>"}
     write_study_report(Swept(swept.study, swept.points, rows, 0), tmp_path / "report.html", tmp_path / "pictures")
@@ -229,7 +229,7 @@ def test_the_page_of_a_comparison(tmp_path):
     assert "both: with network.nodes=30, workload.messages=3" in page
     assert "They differ in: loss.rate." in ran
     assert f" {asked.command} ".replace("<", "&lt;").replace(">", "&gt;") in ran
-    assert "hearsay simulate --preset r1 --nodes 30 --messages 3 --set loss.rate=0.4 --seed 1" in ran
+    assert re.search(r"hearsay simulate scenarios/[0-9a-f]{12}\.toml --seed 1", ran)
     assert all(row["trace_hash"] in ran for row in results.values())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hearsay.graph_layout import force_layout
 from hearsay.report import figure
-from hearsay.report.message_tree import radial_tree
+from hearsay.report.explain_page import radial_tree
 
 VALUES = st.lists(st.integers(0, 10**6), min_size=1, max_size=2000)
 

@@ -15,7 +15,7 @@ from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
-from hearsay.report.write import write_report
+from hearsay.report.run_page import write_report
 
 
 @pytest.fixture(scope="module")

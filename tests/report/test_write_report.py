@@ -15,14 +15,12 @@ import pytest
 from commands import hearsay as run_command
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from hearsay.pipeline.output.stored_tables import read_table, stored_files
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, read_table, stored_files
 from hearsay.report import palette
 from hearsay.report.html import ReportError
-from hearsay.report.run_page import definitions
+from hearsay.report.run_page import definitions, write_report
 from hearsay.report.runs import MAX_TOPICS, all_topics, open_runs
-from hearsay.report.write import write_report
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError
 
 MOST_BYTES = 5_000_000
 
@@ -607,6 +605,13 @@ def test_a_malformed_manifest_of_tables_is_named(tmp_path, text):
     (run / METRICS_FOLDER / "manifest-2.json").write_text(text)
     with pytest.raises(RunFolderError, match=r"manifest-2\.json"):
         write_report([run], tmp_path / "report.html")
+
+
+def test_a_manifest_that_cannot_be_read_is_named_with_the_reason(tmp_path):
+    run = write_run(tmp_path / "ring")
+    (run / METRICS_FOLDER / "manifest-2.json").mkdir()
+    with pytest.raises(RunFolderError, match=r"manifest-2\.json: cannot be read \("):
+        stored_files(run, "headline")
 
 
 def test_a_manifest_of_tables_names_no_file_of_another_folder(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomli_w
 
-from hearsay.score_check.check import Checked, check
+from hearsay.score_check.check import Checked, check_subject
 from hearsay.score_check.subjects import read_subject
 
 CLEAN = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -35,4 +35,4 @@ def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
 def checked(folder: Path, changes: Mapping[str, Any]) -> Checked:
     path = folder / "score.toml"
     path.write_text(tomli_w.dumps(changed(changes)), encoding="utf-8")
-    return check(read_subject(path))
+    return check_subject(read_subject(path))

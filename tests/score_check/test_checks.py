@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clean_set import CLEAN, checked
 
-from hearsay.score_check.check import CHECKS, IDS, check, chosen
+from hearsay.score_check.check import CHECKS, IDS, check_subject, chosen
 from hearsay.score_check.subjects import read_subject
 
 BLOCKS, VOTES, THRESHOLDS = "score.topics.0", "score.topics.1", "score.thresholds"
@@ -113,7 +113,7 @@ def test_who_does_not_dial_takes_exchange_from_no_peer(tmp_path, dials, found):
     thresholds = "[router.score.thresholds]\naccept_exchange = 0\n"
     text = f'[router]\npreset = "hardening"\naccept_exchange = {dials}\n{thresholds}'
     path.write_text(text, encoding="utf-8")
-    finding = [each for each in check(read_subject(path)).findings if each.check == "exchange-from-anyone"]
+    finding = [each for each in check_subject(read_subject(path)).findings if each.check == "exchange-from-anyone"]
     assert bool(finding) is found
     assert not any("if the router dials" in each.words for each in finding)
 
@@ -133,7 +133,7 @@ def test_a_threshold_of_grafts_that_are_never_made_is_found(tmp_path):
 def test_a_finding_says_where_and_by_which_figures(tmp_path):
     path = tmp_path / "score.toml"
     path.write_text(CLEAN.replace("mesh_deliveries_weight = -30", "mesh_deliveries_weight = -10"), encoding="utf-8")
-    found = check(read_subject(path)).findings[0]
+    found = check_subject(read_subject(path)).findings[0]
     assert (found.check, found.topic, found.place) == (
         "silence-outweighed",
         "blocks",

@@ -53,7 +53,7 @@ def test_how_long_until_reached(level, by, decay):
 
 def test_what_is_never_reached():
     assert refreshes_to_reach(10, 0.1, 0.9) is None
-    assert first_that(lambda number: False, 1000) is None
+    assert first_that(lambda number: False) is None
 
 
 @given(st.integers(0, 5000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clean_set import checked
 
-from hearsay.score_check.check import check
+from hearsay.score_check.check import check_subject
 from hearsay.score_check.offences import BROKEN_PROMISES, GRAFTS, SHARING_PEERS, offences
 from hearsay.score_check.subjects import read_subject, subject_of_set
 
@@ -16,7 +16,7 @@ def offence(found, name):
 
 def test_promises_broken_at_once_are_enough_where_one_at_each_heartbeat_never_is():
     """rust follows every id, so 17 at once are −10 · 17² = −2,890 below its best of 2,800."""
-    found = offence(check(subject_of_set("rust")).offences, BROKEN_PROMISES)
+    found = offence(check_subject(subject_of_set("rust")).offences, BROKEN_PROMISES)
     assert found.needed == {"negative": 17, "gossip": 17, "publish": 17, "graylist": 17}
     assert (found.forgiven_s, found.forgotten_s) == (1, 4)
 
@@ -26,7 +26,7 @@ def test_what_rust_and_js_count_against_a_newcomer(tmp_path):
     for name in ("rust", "js"):
         path = tmp_path / "scenario.toml"
         path.write_text(f'[router]\npreset = "{name}"\n', encoding="utf-8")
-        found = offence(offences(check(read_subject(path)).worth), BROKEN_PROMISES)
+        found = offence(offences(check_subject(read_subject(path)).worth), BROKEN_PROMISES)
         assert found.needed == {"negative": 1, "gossip": 2, "publish": 3, "graylist": 3}, name
 
 
@@ -50,7 +50,7 @@ def test_promises_that_no_router_tracks_are_never_broken(tmp_path):
     path = tmp_path / "scenario.toml"
     path.write_text('[router]\npreset = "nim"\n', encoding="utf-8")
     for subject in (read_subject(path), subject_of_set("nim")):
-        found = offence(check(subject).offences, BROKEN_PROMISES)
+        found = offence(check_subject(subject).offences, BROKEN_PROMISES)
         assert set(found.needed.values()) == {None}
         assert (found.forgiven_s, found.forgotten_s) == (None, None)
 

@@ -11,7 +11,7 @@ from clean_set import checked
 
 from hearsay.core.scores.score_parameters import TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
-from hearsay.score_check.check import check, chosen
+from hearsay.score_check.check import check_subject, chosen
 from hearsay.score_check.subjects import subject_of_set
 
 TOPIC, THRESHOLDS = "score.topics.0", "score.thresholds"
@@ -144,4 +144,4 @@ def test_a_cap_below_the_threshold_is_refused_when_it_is_read(weight):
     ],
 )
 def test_no_implementation_refuses_its_own_defaults(name, id_):
-    assert check(subject_of_set(name), chosen([id_])).findings == []
+    assert check_subject(subject_of_set(name), chosen([id_])).findings == []

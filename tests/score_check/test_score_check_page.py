@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hearsay.score_check.check import check, finding_line, summary
+from hearsay.score_check.check import check_subject, finding_line, summary
 from hearsay.score_check.subjects import read_subject
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "score-check.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ def test_the_example_says_what_the_page_says(tmp_path):
     text = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
     path = tmp_path / "score.toml"
     path.write_text(text, encoding="utf-8")
-    found = check(read_subject(path))
+    found = check_subject(read_subject(path))
     lines = [*(finding_line("score.toml", each) for each in found.findings), summary(found)]
     said = re.search(r"<!-- said -->\n```\n(.*?)```", PAGE, re.DOTALL)
     assert said is not None

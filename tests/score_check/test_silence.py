@@ -10,7 +10,7 @@ import pytest
 from clean_set import checked as checked_file
 
 from hearsay.core.scores.scorer import Scorer
-from hearsay.score_check.check import check
+from hearsay.score_check.check import check_subject
 from hearsay.score_check.curves import play_all
 from hearsay.score_check.offences import Verdict, most_silent
 from hearsay.score_check.subjects import subject_of_set
@@ -20,7 +20,7 @@ BLOCK, AGGREGATE, SUBNET = "beacon_block", "beacon_aggregate_and_proof", "beacon
 
 
 def silences(name):
-    found = check(subject_of_set(name))
+    found = check_subject(subject_of_set(name))
     return {each.group.name: each for each in found.silences}, found.worth
 
 

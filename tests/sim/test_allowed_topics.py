@@ -11,8 +11,8 @@ import pytest
 
 from hearsay.core.language.actions import Reason
 from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 

@@ -10,14 +10,14 @@ from commands import hearsay
 
 from corner_scenarios import DIRECT, EXCHANGED, EXTENSIONS, FANOUT, NEWS, REFUSED, corner_scenarios
 from engines_agree import Storm, StormRecorder, even_plan, plan_of
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.checks.checker import Checker
+from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.witnesses import Witnesses
 
 pytestmark = pytest.mark.xdist_group("array")
@@ -106,7 +106,7 @@ def test_a_mesh_link_of_one_side_is_a_problem():
 
 
 def test_a_listener_does_not_go_with_the_array_engine():
-    with pytest.raises(ScenarioError, match="its rows are not in order"):
+    with pytest.raises(ScenarioError, match="records rows out of order"):
         simulate("r1", engine="array", on_row=print)
 
 

@@ -39,7 +39,7 @@ def sound(file: Path | None = None, **keys: object) -> Simulation:
 
 def graph_of(made: Simulation, topic: str = "topic") -> dict[int, set]:
     return {
-        node.id: set(node.router.strategy.memberships[topic].active())
+        node.id: set(node.router.strategy.memberships[topic].views.active)
         for node in made.engine.nodes
         if node.router is not None and topic in node.router.joined
     }
@@ -246,7 +246,7 @@ def test_many_topics_share_connections():
         assert components(graph_of(made, topic)) == 1
     links = fmean(len(node.links) for node in made.engine.nodes)
     neighbours = fmean(
-        len(set().union(*(membership.active() for membership in node.router.strategy.memberships.values())))
+        len(set().union(*(membership.views.active for membership in node.router.strategy.memberships.values())))
         for node in made.engine.nodes
     )
     assert links < neighbours + 4
@@ -400,6 +400,11 @@ def test_a_hostile_share_of_plain_flooders_is_served_too(tmp_path):
 
 def test_the_trace_of_episub_is_the_same_on_every_machine():
     assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
+
+
+def test_a_run_whose_plan_is_replaced_by_the_same_plan_keeps_the_dials_under_way():
+    made = simulation(check=False, network__nodes=40, workload__messages=6)
+    assert made.run(lambda _: made.change_scenario(made.plan.scenario)).summary.trace_hash == GOLDEN
 
 
 GOLDEN = "2a8f78b57933a80dd14852284231915a"

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow

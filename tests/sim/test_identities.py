@@ -11,9 +11,9 @@ from hearsay.core.language.events import PeerConnected, PeerRated
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.registry import RouterKind
-from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.score_parameters import ScoreSet
+from hearsay.sim.plan.network import addresses
 from hearsay.sim.plan.plan import make_plan
-from hearsay.sim.reference.connections import AddressBook
 from hearsay.sim.scenario.network import Addresses
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
@@ -105,19 +105,18 @@ def test_no_node_has_an_address_unless_the_scenario_says_so():
 
 @pytest.mark.parametrize("form", ["ipv4", "ipv6"])
 def test_so_many_nodes_share_an_address(form):
-    at = AddressBook(Addresses.model_validate({"nodes_per_address": 4, "shared": [[1, 9], [8]], "form": form}))
-    first, second, third = at.of(0), at.of(4), at.of(11)
-    assert [at.of(node) for node in (2, 3, 5, 10)] == [first, first, second, third]
-    assert at.of(1) == at.of(9)
-    assert len({first, second, third, at.of(1), at.of(8)}) == 5
+    at = addresses(Addresses.model_validate({"nodes_per_address": 4, "shared": [[1, 9], [8]], "form": form}), 12)
+    first, second, third = at[0], at[4], at[11]
+    assert [at[node] for node in (2, 3, 5, 10)] == [first, first, second, third]
+    assert at[1] == at[9]
+    assert len({first, second, third, at[1], at[8]}) == 5
     assert ip_address(first).version == int(form[-1])
 
 
 def test_prefixes_are_shared_and_addresses_are_not():
-    at = AddressBook(Addresses.model_validate({"nodes_per_address": 4, "form": "ipv6_prefix"}))
-    addresses = [at.of(node) for node in range(12)]
-    assert len(set(addresses)) == 12
-    prefixes = [IPv6Network((address, 64), strict=False) for address in addresses]
+    at = addresses(Addresses.model_validate({"nodes_per_address": 4, "form": "ipv6_prefix"}), 12)
+    assert len(set(at)) == 12
+    prefixes = [IPv6Network((address, 64), strict=False) for address in at]
     assert len(set(prefixes)) == 3
     assert prefixes[0] == prefixes[3] != prefixes[4]
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.shell.randomness import Randomness
-from hearsay.sim.plan.latency import LatencyModel, make_latency
+from hearsay.core.rules.randomness import Randomness
+from hearsay.sim.plan.network import LatencyModel, make_latency
+from hearsay.sim.scenario.reading import ScenarioError, read_regions
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.tables import read_regions
 
 REGIONS = "from,to,latency_ms,jitter_ms\neu,eu,10,0\neu,us,90.5,2\nus,us,20,0\nus,eu,91.5,4\n"
 
@@ -109,12 +108,12 @@ def test_region_jitter_alone_counts(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("", ["regions.csv: names no regions"]),
+        ("", ["regions.csv: names no regions; it needs a line from,to,latency_ms,jitter_ms for each pair"]),
         ("a,b,1,2\n", ["regions.csv:1: the header must be from,to,latency_ms,jitter_ms"]),
         (
             "from,to,latency_ms,jitter_ms\na,a,1,0\na,a,2,0\n\na,a,x,0\na,a,-1,0\na,a,1\n",
             [
-                "regions.csv:3: from 'a' to 'a' exists already",
+                "regions.csv:3: an earlier line is from 'a' to 'a'",
                 "regions.csv:5: 'x' is not a number",
                 "regions.csv:6: -1: must be in 0…2592000000",
                 "regions.csv:7: must have 4 fields, not 3",

@@ -8,7 +8,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 import hearsay
-from hearsay.sim.array.machine.compiling import KEPT
+from hearsay.sim.array.compiling import KEPT
 
 PACKAGE = Path(hearsay.__file__).parent
 
@@ -28,7 +28,7 @@ def test_a_copy_has_the_same_machine_code(copy):
     [
         ("core/mesh/mesh.py", "EXPIRE_EVERY = 15", "EXPIRE_EVERY = 16"),
         ("core/language/sizes.py", "SIMULATED_PEER_BYTES = 38", "SIMULATED_PEER_BYTES = 39"),
-        ("sim/reference/faults.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
+        ("sim/reference/connections.py", "ATTEMPTS_PER_PEER = 20", "ATTEMPTS_PER_PEER = 21"),
         ("sim/plan/draws.py", "_BINS = 4096", "_BINS = 2048"),
         ("trace/language/rows.py", "_constants(1 + WIDTH)", "_constants(2 + WIDTH)"),
     ],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.api.simulations import simulate
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.api.scenarios import simulate
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 
 KIBIBYTE = 1024

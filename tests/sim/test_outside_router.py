@@ -11,9 +11,8 @@ from waiting import run, until
 from hearsay.core.flooding import FloodsubParameters
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import FLOODSUB
-from hearsay.core.language.state import OverlayState, Peering
 from hearsay.core.registry import RouterKind
-from hearsay.core.shell.guarantees import MeshPromise, OverlayPromise, Promises
+from hearsay.core.shell.guarantees import MeshPromise, OverlayPromise, OverlayState, Peering, Promises
 from hearsay.core.shell.parameters import integer
 from hearsay.core.shell.strategy import Strategy
 from hearsay.node.config import NodeConfig

@@ -33,7 +33,7 @@ from hearsay.core.mesh.features import FeatureBook
 from hearsay.core.mesh.partials import Groups, Partials
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.rules.partial_rules import ACCEPTED
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.sim.checks.partial_checker import PartialChecker
 
 TOPIC = "t"
@@ -105,7 +105,7 @@ def test_a_router_that_keeps_the_rules():
     assert watched.problems == []
 
 
-NOT_FOR_IT = "a partial message that is not for it"
+NOT_FOR_IT = "a partial message, which the peer must not get,"
 
 
 @pytest.mark.parametrize(("to", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
@@ -117,11 +117,11 @@ def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, to, said):
     assert watched.problems == said
 
 
-UNNEEDED = "IDONTWANT of m2, of which it would send parts,"
+UNNEEDED = "IDONTWANT of m2, though the peer would send parts,"
 FAULTS = [
     (Partials, "without", lambda self, peers, topic: peers, "message m1, in place of parts, to requests"),
     (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to nearby"),
-    (Partials, "gets_parts", lambda self, peer, topic: True, "parts that it does not request to supports"),
+    (Partials, "gets_parts", lambda self, peer, topic: True, "parts, which the peer does not request, to supports"),
     (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
     (Partials, "gets_partials", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
     (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{NOT_FOR_IT} to cannot"),

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.sim.plan.faults import LinksCut, LinksHealed, NodeDown, NodeUp, Publication, TimedAction
+from hearsay.sim.plan.events import LinksCut, LinksHealed, NodeDown, NodeUp, Publication, TimedAction
 from hearsay.sim.plan.plan import Plan, make_plan
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 
 
 def plan(**document: object) -> Plan:
@@ -53,9 +53,10 @@ def test_the_bare_scenario_is_simsub_s_script():
 
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another():
     one, again, other = plan(**BUSY, seed=1), plan(**BUSY, seed=1), plan(**BUSY, seed=2)
+    assert list(one.dials) == list(again.dials) != list(other.dials)
     for part in fields(Plan):
-        assert getattr(one, part.name) == getattr(again, part.name)
-    for name in ("router_of", "subscriptions", "dials", "publications", "faults", "initially_down"):
+        assert part.name == "dials" or getattr(one, part.name) == getattr(again, part.name)
+    for name in ("router_of", "subscriptions", "publications", "faults", "initially_down"):
         assert getattr(one, name) != getattr(other, name), name
 
 
@@ -63,7 +64,7 @@ def test_parts_do_not_disturb_each_other():
     """Counter-based draws: adding faults or populations changes neither topology nor subscriptions nor arrivals."""
     busy = plan(**BUSY)
     calm = plan(**{key: value for key, value in BUSY.items() if key not in ("faults", "population")})
-    assert calm.dials == busy.dials
+    assert list(calm.dials) == list(busy.dials)
     assert calm.subscriptions == busy.subscriptions
     assert [one.time_us for one in calm.publications] == [one.time_us for one in busy.publications]
 

@@ -48,7 +48,7 @@ def test_a_sound_router_is_not_accused():
 
 
 def test_forgets_to_say_that_it_accepted(monkeypatch):
-    sound = Neighbours.take_in
+    sound = Neighbours.accept
 
     def silent(self, peer, random):
         if peer in self._views.active or not self._make_room():
@@ -56,7 +56,7 @@ def test_forgets_to_say_that_it_accepted(monkeypatch):
         self._add(peer, random)
         return True
 
-    monkeypatch.setattr(Neighbours, "take_in", silent)
+    monkeypatch.setattr(Neighbours, "accept", silent)
     reported("is not mutual", problems(workload__messages=0, linger_s=10))
 
 
@@ -93,7 +93,7 @@ def test_takes_itself_for_another(monkeypatch):
         self.passive[self._shell.node] = None
 
     monkeypatch.setattr(Views, "add_passive", vain)
-    reported("hold the node itself", problems())
+    reported("holds the node itself", problems())
 
 
 def test_takes_itself_for_a_neighbour(monkeypatch):
@@ -104,7 +104,7 @@ def test_takes_itself_for_a_neighbour(monkeypatch):
         self.active[self._shell.node] = self.active[peer]
 
     monkeypatch.setattr(Views, "add_active", vain)
-    reported("hold the node itself", problems(workload__messages=0))
+    reported("holds the node itself", problems(workload__messages=0))
 
 
 def test_keeps_neighbours_that_are_gone(monkeypatch):
@@ -115,7 +115,7 @@ def test_keeps_neighbours_that_are_gone(monkeypatch):
 
 def test_takes_in_everybody(monkeypatch):
     monkeypatch.setattr(Neighbours, "_make_room", lambda self: True)
-    monkeypatch.setattr(Neighbours, "_judge", lambda self, sender, part: self._grant(sender, part.random))
+    monkeypatch.setattr(Neighbours, "_decide", lambda self, sender, part: self._grant(sender, part.random))
     keys = {"router__active_limit": 3, "router__random_links": 2, "router__near_links": 1}
     reported("active list .* above 3", problems(**keys))
 

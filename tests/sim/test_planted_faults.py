@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hearsay.core.language.actions import Action, Deliver, Send, Via
 from hearsay.core.language.events import Verdict
@@ -10,7 +11,7 @@ from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.mesh_requests import MeshRequests
-from hearsay.core.mesh.mesh_upkeep import MeshUpkeep
+from hearsay.core.mesh.meshsub import MeshUpkeep
 from hearsay.core.mesh.message_memory import MessageCache
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.peers import PeerBook
@@ -82,14 +83,14 @@ def test_forwards_what_the_application_refused(monkeypatch):
         Router, "_validated", lambda self, message_id, verdict: sound(self, message_id, Verdict.ACCEPT)
     )
     found = problems(workload__publishers="any", validation__invalid="[{share = 0.5}]")
-    reported("delivered, which the application refused", found)
-    reported("sent to .*, which the application refused", found)
+    reported("delivered although the application refused it", found)
+    reported("sent to .* although the application refused it", found)
 
 
 def test_forwards_what_no_peer_wants(monkeypatch):
     parameters = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
     assert problems(**parameters) == ()
-    monkeypatch.setattr(Gossipsub, "who_want", lambda self, peers, *rest: peers)
+    monkeypatch.setattr(Gossipsub, "peers_wanting", lambda self, peers, *rest: peers)
     reported("which does not want it", problems(**parameters))
 
 
@@ -139,7 +140,9 @@ def test_takes_no_peer_back(monkeypatch):
 def test_gossips_about_old_messages(monkeypatch):
     sound = MessageCache.__init__
     monkeypatch.setattr(
-        MessageCache, "__init__", lambda self, length, gossip, *limits: sound(self, length, gossip + 1, *limits)
+        MessageCache,
+        "__init__",
+        lambda self, given: sound(self, replace(given, history_gossip=given.history_gossip + 1)),
     )
     reported("IHAVE of message .* heartbeats old", problems())
 
@@ -158,7 +161,7 @@ def test_serves_beyond_the_history(monkeypatch):
         "links__min_ms": 400,
         "links__max_ms": 900,
     }
-    reported("IWANT answered with message .* heartbeats old", problems(**keys))
+    reported("request answered with message .* heartbeats old", problems(**keys))
 
 
 def test_remembers_who_left(monkeypatch):

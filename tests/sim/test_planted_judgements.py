@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from test_planted_faults import problems, reported
 
 from hearsay.core.language.rpc import PeerInfo
-from hearsay.core.mesh import mesh, mesh_upkeep, standing
+from hearsay.core.mesh import mesh, meshsub, standing
 from hearsay.core.mesh.graft_bounds import Backoffs
 from hearsay.core.mesh.mesh import Mesh
 from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules import deliveries
+from hearsay.core.scores import promises
 from hearsay.core.scores.named_sets import named_set
-from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.scores.promises import Promises
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.text.escape import value_text
+from hearsay.text import value_text
 
 SCORED = {
     "router__preset": "hardening",
@@ -133,7 +132,7 @@ def test_meshes_with_a_direct_peer(monkeypatch):
 
 def test_has_no_dialled_peers(monkeypatch):
     """Rules: KEEP-4."""
-    monkeypatch.setattr(mesh_upkeep, "dialled_to_graft", lambda *_: 0)
+    monkeypatch.setattr(meshsub, "dialled_to_graft", lambda *_: 0)
     reported("dialled peers, and could have", problems(**SCORED))
 
 
@@ -165,19 +164,24 @@ def test_takes_in_who_has_a_negative_score(monkeypatch):
 
 def test_names_who_has_a_negative_score(monkeypatch):
     """Rules: THRESHOLD-1."""
-    monkeypatch.setattr(Standing, "welcome", lambda self, peers: peers)
+    sound = Standing.among
+
+    def with_unwelcome_peers(self, peers, fits):
+        return peers if fits == self.is_welcome else sound(self, peers, fits)
+
+    monkeypatch.setattr(Standing, "among", with_unwelcome_peers)
     found = problems(**rated(-1), router__exchange_peers=16, network__degree=12)
     reported("PRUNE names .*, whose score is -1", found)
 
 
 def test_names_others_to_who_has_a_negative_score(monkeypatch):
     """Rules: KEEP-1, GRAFT-9."""
-    sound = Mesh.part
+    sound = Mesh.send_prune
 
     def with_names(self, peer, topic, backoff_ms, others=()):
         sound(self, peer, topic, backoff_ms, others or (PeerInfo(9),))
 
-    monkeypatch.setattr(Mesh, "part", with_names)
+    monkeypatch.setattr(Mesh, "send_prune", with_names)
     keys = {**SCORED, "ratings": "[{rating = -1, share = 0.3, by = [0, 1, 2]}]"}
     reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
 
@@ -221,8 +225,9 @@ def test_waits_longer_than_a_promise_lasts(monkeypatch):
 
 def test_waits_for_more_than_it_may(monkeypatch):
     """Rules: PROMISE-5."""
-    few = partial(PromiseParameters, max_promises=2, max_promises_per_peer=1)
-    monkeypatch.setattr(standing, "PromiseParameters", few)
+    for module in (promises, standing):
+        monkeypatch.setattr(module, "MAX_PROMISES", 2)
+        monkeypatch.setattr(module, "MAX_PROMISES_OF_PEER", 1)
     assert problems(**PROMISED) == ()
     monkeypatch.setattr(deliveries, "has_room", lambda *_: True)
     found = problems(**PROMISED)

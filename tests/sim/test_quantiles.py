@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.rules.mixing import GOLDEN, MASK, mix
-from hearsay.sim.plan.draws import exponential_us, log_normal_minimum_us, log_normal_us
+from hearsay.core.rules.randomness import GOLDEN, MASK, mix
+from hearsay.sim.plan.draws import exponential_us, log_normal_tables, log_normal_us
 
 DRAWS = [mix(number * GOLDEN + 99) for number in range(100_000)]
 WORDS = st.integers(0, MASK)
@@ -82,8 +82,8 @@ def test_a_larger_draw_never_gives_less(one: int, other: int):
 
 @given(WORDS)
 def test_the_minimum_is_a_lower_bound(draw: int):
-    assert log_normal_us(draw, 60_000, 700_000, 300_000) >= log_normal_minimum_us(60_000, 700_000, 300_000)
+    assert log_normal_us(draw, 60_000, 700_000, 300_000) >= log_normal_tables(60_000, 700_000, 300_000)[1][0]
 
 
 def test_the_minimum_is_reached():
-    assert log_normal_us(0, 60_000, 700_000, 300_000) == log_normal_minimum_us(60_000, 700_000, 300_000)
+    assert log_normal_us(0, 60_000, 700_000, 300_000) == log_normal_tables(60_000, 700_000, 300_000)[1][0]

@@ -10,9 +10,8 @@ import pytest
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.parameters import integer
-from hearsay.sim.array import router_parameters
 from hearsay.sim.array.engine import ArrayEngine
-from hearsay.sim.array.router_parameters import NoKernel, columns_of
+from hearsay.sim.array.router_parameters import FIELDS, NoKernel, columns_of
 from hearsay.sim.array.world import layout
 from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.plan import make_plan
@@ -31,7 +30,7 @@ def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
     kind, given = plan.routers[0]
     values = {field.name: getattr(given, field.name) for field in fields(given)}
     more = replace(plan, routers=((kind, OneMore(**values)),))
-    with pytest.raises(NoKernel, match=r"gossipsub: no column carries degree_of_doubt$"):
+    with pytest.raises(NoKernel, match=r"no field of gossipsub carries degree_of_doubt; add one$"):
         ArrayEngine(more, None)
 
 
@@ -43,10 +42,10 @@ def test_all_parameters_of_today_are_carried_or_listed(router, preset):
     assert line[layout.ROUTER_KIND] == WITH_KERNELS.index(router)
 
 
-def test_each_column_is_filled_by_one_declaration():
-    declared = {column for columns in router_parameters._COLUMNS.values() for column in columns}
-    filled = Counter(column.place for column in declared)
+def test_each_field_is_filled_by_one_description():
+    filled = Counter(getattr(layout, name) for table, fields in FIELDS.items() if table != "reals" for name in fields)
     places = set(range(layout.PARAMETERS)) - {layout.ROUTER_KIND}
-    of_two = {layout.ANSWERS_LIMIT}
-    """Answers to IWANT, and in episub to GRAFT."""
+    of_two = {layout.ANSWERS_LIMIT, layout.MAX_CACHED, layout.MAX_CACHED_BYTES}
+    """Fields that gossipsub and episub share."""
     assert filled == {place: 2 if place in of_two else 1 for place in places}
+    assert sorted(getattr(layout, name) for name in FIELDS["reals"]) == list(range(layout.REALS))

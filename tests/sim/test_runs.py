@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import Control, PeerInfo, Prune, Rpc
 from hearsay.core.language.sizes import part_sizes
-from hearsay.sim.results.summary import Summary
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.language.order import with_derived
+from hearsay.sim.summary import Summary
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.language.rows import with_derived
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent, TraceRow
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.reader import read_rows
 
 OTHERS = ("floodsub", "randomsub", "meshsub", "episub")
 ROUTERS = (*OTHERS, "gossipsub")
@@ -64,7 +64,7 @@ def test_other_seeds_make_other_traces():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
 def test_the_hash_seed_of_python_does_not_matter(hash_seed):
     code = (
-        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.api.simulations import simulate;"
+        "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.api.scenarios import simulate;"
         "overrides = [('network.nodes', '40'), ('workload.messages', '6'), ('linger_s', '4')];"
         "print(simulate(load_scenario(None, 'churn-30', overrides)).trace_hash)"
     )

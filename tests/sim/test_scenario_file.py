@@ -12,8 +12,8 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.layers import replace_router
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names, preset_text
 
 
@@ -60,7 +60,7 @@ BAD_FILES = [
     (
         '[router]\nkind = "gosipsub"\n',
         [
-            "file.toml:2: router.kind = \"gosipsub\": no router 'gosipsub'; there are "
+            "file.toml:2: router.kind = \"gosipsub\": no router 'gosipsub'; use one of "
             "episub, floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
         ],
     ),
@@ -230,7 +230,7 @@ def test_another_router_keeps_what_it_knows(here: Callable[..., Path]):
     again = load_scenario(file, None, [("router.degree_low", 3)], router="meshsub").router.parameters.to_mapping()
     assert again["degree_low"] == 3
     assert problems(file, router="foo") == [
-        "--router foo: no router 'foo'; there are "
+        "--router foo: no router 'foo'; use one of "
         "episub, floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
     ]
 
@@ -260,7 +260,7 @@ def test_named_files_are_relative_to_the_scenario(here: Callable[..., Path], tmp
     Path("inner/file.toml").write_text("[network]\ntopology = 'edge_list'\nedges_file = 'edges.txt'\nnodes = 3\n")
     made = load_scenario(Path("inner/file.toml"))
     assert made.network.edges_file == str(tmp_path / "inner/edges.txt")
-    assert make_plan(made).dials == [[1], [2], []]
+    assert list(make_plan(made).dials) == [[1], [2], []]
     Path("dumped.toml").write_text(dump_scenario(made))
     assert load_scenario(Path("dumped.toml")) == made
     by_hand = [("network.edges_file", "inner/edges.txt"), ("network.topology", "edge_list"), ("network.nodes", 3)]

@@ -11,8 +11,7 @@ from hearsay.core.scores.named_sets import named_set
 from hearsay.sim.plan.plan import make_plan
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.language.formed_rows import number_of
-from hearsay.trace.language.schema import TraceEvent, TraceRow
+from hearsay.trace.language.schema import TraceEvent, TraceRow, number_of
 
 SETTINGS = {
     "network": {"nodes": 12, "degree": 3},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 
 HARDENING = ("router.preset", "hardening")
@@ -87,7 +87,7 @@ def test_tables_of_a_preset_need_no_topics(tmp_path):
 
 def test_scores_are_written_down_only_if_a_user_keeps_them():
     every = ("scores.every_s", "5")
-    assert refused([every], preset="r1") == ["--set scores.every_s=5: no router keeps scores (router.score)"]
+    assert refused([every], preset="r1") == ["--set scores.every_s=5: needs a router with scores (router.score)"]
     assert load_scenario(None, "r1", [HARDENING, every]).scores.every_us == 5_000_000
 
 

@@ -7,7 +7,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.sim.scenario.toml_text import KeyPath, locate_lines
+from hearsay.sim.scenario.reading import KeyPath, locate_lines
 
 TEXT = '''# [comment]
 top = 1 # = [[

@@ -7,19 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.core.rules.mixing import MASK
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.rules.randomness import MASK, Purpose, Randomness
 from hearsay.sim.plan.draws import distinct, draw_array
-from hearsay.sim.plan.topology import Dials, dials
+from hearsay.sim.plan.network import dials
+from hearsay.sim.scenario.reading import ScenarioError, read_edges
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.tables import read_edges
 
 KINDS = ["random", "ring_random", "scale_free", "complete"]
 
 
-def dial(seed: int = 1, **network: object) -> Dials:
-    return dials(Scenario.model_validate({"network": network}), Randomness(seed))
+def dial(seed: int = 1, **network: object) -> list[list[int]]:
+    return list(dials(Scenario.model_validate({"network": network}), Randomness(seed)))
 
 
 def pairs(targets: list[list[int]]) -> set[tuple[int, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 SMALL = (("network.nodes", "100"), ("workload.messages", "10"))

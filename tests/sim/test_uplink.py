@@ -7,8 +7,7 @@ import pytest
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, Message, PartKind, Rpc, Subscription
-from hearsay.sim.reference.nodes import connect_pair
-from hearsay.sim.reference.uplink import Uplink, Waiting, is_only_idontwant
+from hearsay.sim.reference.nodes import Uplink, Waiting, connect_pair, is_only_idontwant
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow

@@ -9,7 +9,7 @@ import pytest
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.sim.plan.plan import Verdicts, make_plan
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hearsay.pipeline.output.folders import is_for_a_report
 from hearsay.pipeline.output.hadoop_folder import HadoopFolder
-from hearsay.pipeline.output.outputs import is_for_a_report
-from hearsay.pipeline.output.stored_tables import read_table
 from hearsay.pipeline.output.table_store import TableStore
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
-from hearsay.pipeline.spark.place import Where
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, read_table
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.pipeline.spark.settings import Where
 
 
 def main(uri: str, target: Path, conf: list[str]) -> None:

@@ -20,8 +20,8 @@ from time import monotonic
 import pytest
 from standalone import free_port
 
-from hearsay.pipeline.spark.java_home import java_home
-from hearsay.trace.language.cache_places import user_cache
+from hearsay.pipeline.spark.java import java_home
+from hearsay.trace.language.places import user_cache
 
 HERE = Path(__file__).parent
 MOTO = HERE.parents[1] / "build" / "stores-tools" / "bin" / "moto_server"

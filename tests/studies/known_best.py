@@ -14,13 +14,12 @@ from pathlib import Path
 
 from kills import LOOK_AGAIN_S, ends_within, environment, kill_family
 
-from hearsay.studies.folder import StudyFolder
-from hearsay.studies.processes import OpenPackMaker, Processes, processes
+from hearsay.studies.processes import OpenPackMaker, Processes
+from hearsay.studies.results import StudyFolder
 from hearsay.studies.runner import Progress
-from hearsay.studies.tuning.answer import answer_of
-from hearsay.studies.tuning.answer_files import write_answers
+from hearsay.studies.tuning.output import write_answers
 from hearsay.studies.tuning.space import spaces
-from hearsay.studies.tuning.tune import Tune, Tuned
+from hearsay.studies.tuning.tune import Tune, Tuned, answer_of
 from hearsay.studies.tuning.tune_file import Tuning, load_tuning
 
 NODES, MESSAGES, LOAD = 6, 2, 10_000
@@ -132,7 +131,7 @@ def tuned(
     listen: Callable[[Progress], None] = lambda _: None,
     *,
     again: bool = False,
-    place: OpenPackMaker = lambda _: processes(2),
+    place: OpenPackMaker = lambda _: Processes(2),
 ) -> Tuned:
     """Tune in processes of this machine, and write the files of the answer into the folder `out`."""
     if isinstance(tuning, Path):
@@ -142,7 +141,7 @@ def tuned(
         done = Tune(spaces(tuning), folder, place, listen, again=again).run()
         write_answers(folder, tuning, [answer_of(found) for found in done.searches])
     finally:
-        folder.release()
+        folder.close()
     return done
 
 

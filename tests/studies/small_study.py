@@ -13,14 +13,13 @@ from commands import hearsay as run_command
 from kills import environment
 from made_here import results_of
 
-from hearsay.pipeline.spark.place import Where
-from hearsay.studies.folder import StudyFolder
+from hearsay.pipeline.spark.settings import Where
 from hearsay.studies.packs import Row
 from hearsay.studies.points import points_of
-from hearsay.studies.processes import SparkTasks, processes
+from hearsay.studies.processes import Processes, SparkTasks
+from hearsay.studies.results import StudyFolder, tables_of
 from hearsay.studies.runner import Sweep, Swept
 from hearsay.studies.study_file import load_study
-from hearsay.studies.tables import tables_of
 
 STUDY = """
 title = "Loss and degree"
@@ -58,7 +57,7 @@ def swept(spark, path: Path, out: Path, **options) -> Swept:
 
 def swept_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
     study = load_study(path)
-    return Sweep(study, points_of(study), StudyFolder.open(out)).run(lambda _: processes(2), listen)
+    return Sweep(study, points_of(study), StudyFolder.open(out)).run(lambda _: Processes(2), listen)
 
 
 def hearsay(

@@ -6,13 +6,12 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
-from hearsay.studies.budgets import BudgetTable, judge, judged_words, load_budgets
+from hearsay.number_text import plain, relative
+from hearsay.studies.budgets import BudgetTable, judged_words, judgements, load_budgets
 from hearsay.studies.budgets import judged as judged_by
 from hearsay.studies.checked_file import StudyError
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.points import Point
-from hearsay.studies.tables import values_at
-from hearsay.text.numbers import plain, relative
+from hearsay.studies.results import StudyFolder, values_at
 
 BUDGETS = """
 seeds = 3
@@ -38,7 +37,7 @@ def judged(tmp_path, text: str = BUDGETS):
     path.write_text(text)
     study, points, cases = load_budgets(path)
     results = results_of(study, points)
-    return judge(cases, points, results), points, results
+    return judgements(cases, points, results), points, results
 
 
 def test_what_breaks_is_named_with_how_far(tmp_path):
@@ -55,14 +54,14 @@ def test_what_breaks_is_named_with_how_far(tmp_path):
     assert (
         plain(judged_words(found[2])) == "held: small: delivered is 100 %, allowed at least 100 % (worst of 3 seeds)"
     )
-    assert judged_words(found[3]) == "broken: nothing is sent: delivered: not measured, nothing was there to count"
+    assert judged_words(found[3]) == "broken: nothing is sent: delivered: not measured: no run has a value"
 
 
 @pytest.mark.parametrize("bound", ["at_most", "at_least"])
 def test_what_must_stay_within(bound):
     """For 1…10 ms: the mean, the end of its interval, the 90th percentile, the worst."""
     point = Point("p", (0,), tuple(range(1, 11)), "", (), 1.0)
-    results = {point.run(seed): {"error": None, "latency_p99_ms": float(seed)} for seed in point.seeds}
+    results = {point.run_name(seed): {"error": None, "latency_p99_ms": float(seed)} for seed in point.seeds}
 
     def value(judge: str) -> float | None:
         table = BudgetTable.model_validate({bound: 1, "judge": judge})
@@ -89,7 +88,7 @@ def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
             "budget.toml:8: cases.0.budgets.latency_p99_ms.at_mots = 100: unknown key, did you mean 'at_most'?",
         ),
         ("{ at_most = 100 }", "{}", "budget.toml:8: cases.0.budgets.latency_p99_ms: needs at_least or at_most"),
-        ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency: no such figure; there are delivery_"),
+        ("latency_p99_ms", "latency", "budget.toml:8: cases.0.budgets.latency: must be one of delivery_"),
         (
             '"worst" }',
             '"median" }',
@@ -101,7 +100,7 @@ def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
         (
             "[cases.budgets]\ndelivery_ratio = { at_least = 0.5 }\n",
             "",
-            "budget.toml:12: cases.1.budgets = {}: needs a figure, such as latency_p99_ms = { at_most = 500 }",
+            "budget.toml:12: cases.1.budgets = {}: needs a metric, such as latency_p99_ms = { at_most = 500 }",
         ),
         ("nodes = 20", "nodes = 0", "budget.toml:6: network.nodes = 0: must be in 1…100000000"),
         (BUDGETS, "seeds = 3", "budget.toml: has no [[cases]]"),
@@ -125,10 +124,10 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
     )
     with pytest.raises(StudyError) as caught:
         load_budgets(path)
-    assert [problem.rpartition("/")[2].partition(";")[0] for problem in caught.value.problems] == [
+    assert [problem.rpartition("/")[2].partition(" delivery_ratio, ")[0] for problem in caught.value.problems] == [
         "budget.toml:2: seeds = 0: must be in 1…100000",
         "budget.toml:8: cases.0.budgets.latency_p99_ms: needs at_least or at_most",
-        "budget.toml:9: cases.0.budgets.copies_pre_delivery: no such figure",
+        "budget.toml:9: cases.0.budgets.copies_pre_delivery: must be one of",
         'budget.toml:16: cases.1.budgets.delivery_ratio.at_least = "half": must be a number',
     ]
 

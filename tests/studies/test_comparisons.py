@@ -11,6 +11,7 @@ import pytest
 from made_here import results_of
 from small_study import hearsay
 
+from hearsay.number_text import plain
 from hearsay.studies.axes import Base
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import (
@@ -28,11 +29,10 @@ from hearsay.studies.comparison import (
     sides,
     verdict_words,
 )
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.points import point_of
+from hearsay.studies.results import StudyFolder
 from hearsay.studies.statistics import paired
-from hearsay.text.numbers import plain
 
 TINY = (("network.nodes", 12), ("network.degree", 3), ("workload.messages", 2), ("warmup_s", 2), ("linger_s", 2))
 
@@ -54,12 +54,12 @@ def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
 @pytest.mark.thorough
 def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_of_100_cases():
     """Forty comparisons with seeds of their own; two false calls are to be expected."""
-    scenario = Base(preset="r1", settings=TINY).scenario()
+    base = Base(preset="r1", settings=TINY)
     study, _ = sides(Base(preset="r1"), Base(preset="r1"), ("A", "B"), 2, same_seeds=False, engine="auto")
     called = 0
     for number in range(40):
         first = number * 12
-        points = [point_of(scenario, tuple(range(first + at, first + at + 6)), (0,)) for at in (0, 6)]
+        points = [point_of(base, tuple(range(first + at, first + at + 6)), (0,)) for at in (0, 6)]
         verdicts = [line.verdict for line in compare(points, results_of(study, points))]
         called += Verdict.BETTER in verdicts or Verdict.WORSE in verdicts
     assert called <= 5
@@ -114,8 +114,8 @@ def test_words():
 def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
     r1 = Base(preset="r1")
     _, (a, b) = sides(r1, r1.with_settings([("router.degree", 9)]), ("A", "B"), 2, same_seeds=True, engine="auto")
-    results = {a.run(seed): {"error": None, "hops_mean": 3.0 + seed} for seed in a.seeds}
-    results |= {b.run(seed): {"error": "boom"} for seed in b.seeds}
+    results = {a.run_name(seed): {"error": None, "hops_mean": 3.0 + seed} for seed in a.seeds}
+    results |= {b.run_name(seed): {"error": "boom"} for seed in b.seeds}
     (line,) = compare([a, b], results, ["hops_mean"])
     assert side_words(line) == ("4.5", "–")
     assert short_verdict(line) == "not measured in B"

@@ -22,8 +22,8 @@ from hearsay.studies.factorial import (
     side_names,
     unnoticed_words,
 )
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.packs import COMPARED
+from hearsay.studies.results import StudyFolder
 
 TINY = ("network.nodes=40", "network.degree=12", "workload.messages=3", "warmup_s=3", "linger_s=2")
 DEGREES = ("router.degree=10", "router.degree_low=9")
@@ -40,7 +40,7 @@ def effects_of(sides: list[list[float]]) -> dict[str, Effect]:
     points = planned(asked_for(*changes, seeds=len(sides[0]))).points
     assert len(points) == len(sides)
     results = {
-        point.run(seed): {"error": None, "latency_p50_ms": value}
+        point.run_name(seed): {"error": None, "latency_p50_ms": value}
         for point, values in zip(points, sides, strict=True)
         for seed, value in zip(point.seeds, values, strict=True)
     }

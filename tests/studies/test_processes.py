@@ -12,9 +12,9 @@ from made_here import results_of
 from small_study import STUDY, swept_in_processes, table, write_study
 
 from hearsay.studies.points import points_of
+from hearsay.studies.results import TABLES, tables_of
 from hearsay.studies.study_file import load_study
-from hearsay.studies.tables import TABLES, tables_of
-from hearsay.trace.read.verify import verify
+from hearsay.trace.compare_runs import verify
 
 ROUTER = """
 import os, signal
@@ -43,12 +43,12 @@ OWNER = """
 import sys
 from pathlib import Path
 from hearsay.studies.points import points_of
-from hearsay.studies.processes import processes
+from hearsay.studies.processes import Processes
 from hearsay.studies.runner import tasks_of
 from hearsay.studies.study_file import load_study
 
 study = load_study(Path(sys.argv[1]))
-with processes(1) as made:
+with Processes(1) as made:
     list(made.run(tasks_of(study, points_of(study))))
 """
 

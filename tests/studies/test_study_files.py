@@ -27,7 +27,7 @@ def axis(tmp_path: Path, lines: str):
 def test_axes_are_crossed_and_zipped(tmp_path):
     study = load_study(write_study(tmp_path))
     points = points_of(study)
-    assert study.runs == 12
+    assert sum(len(point.run_names) for point in points) == 12
     assert [point.steps for point in points] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     path = tmp_path / "one.toml"
     path.write_text(points[2].scenario)
@@ -64,9 +64,9 @@ def test_any_key_of_a_scenario_is_an_axis(tmp_path):
 
 
 def test_a_study_that_is_edited_keeps_its_runs(tmp_path):
-    before = {run for point in points_of(load_study(write_study(tmp_path))) for run in point.runs}
+    before = {run for point in points_of(load_study(write_study(tmp_path))) for run in point.run_names}
     edited = STUDY.replace("seeds = 3", "seeds = [2, 3, 4]").replace("[0, 0.3]", "[0.3, 0.5]").replace("thin", "lean")
-    after = {run for point in points_of(load_study(write_study(tmp_path, edited))) for run in point.runs}
+    after = {run for point in points_of(load_study(write_study(tmp_path, edited))) for run in point.run_names}
     assert len(before & after) == 2 * 2
 
 
@@ -150,8 +150,8 @@ values = [
          "(seeds are not an axis)"),
         ('[[axes]]\nkeys = []\nvalues = [1]', "small.toml:2: axes.0.keys = []: must name keys of a scenario"),
         ('[[axes]]\nkeys = ["router.degree", "router.degree_low"]\nfrom = 0\nto = 4\ncount = 3',
-         'small.toml:2: axes.0.keys = ["router.degree", "router.degree_low"]: a range is of one key; give values, '
-         "an array for each step"),
+         'small.toml:2: axes.0.keys = ["router.degree", "router.degree_low"]: a range needs a single key; give '
+         "values, an array for each step"),
         ('[[axes]]\nkey = "loss.rate"\nvalues = [0.1]\nfrom = 0',
          "small.toml:4: axes.0.from = 0: not together with values"),
         ('[[axes]]\nkey = "loss.rate"\nvalues = []', "small.toml:1: axes.0: must have 1…10000 values, has 0"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hearsay.studies.checked_file import StudyFolderError
-from hearsay.studies.folder import MANY_FILES, StudyFolder
 from hearsay.studies.packs import Task, failed
+from hearsay.studies.results import MANY_FILES, StudyFolder
 from hearsay.trace.folder.durable import DurableFile
 
 
@@ -44,7 +44,7 @@ def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
 
 
 def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_again(tmp_path):
-    StudyFolder.open(tmp_path / "out").release()
+    StudyFolder.open(tmp_path / "out").close()
     names = ("scenarios/p.toml", "results/r.parquet", "tables/t.parquet")
     left = [DurableFile(tmp_path / "out" / name) for name in names]
     notes = tmp_path / "out" / "scenarios" / ".notes.tmp"
@@ -52,7 +52,7 @@ def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_
     assert all(file.temporary.exists() for file in left)
     StudyFolder.open_for_reading(tmp_path / "out")
     assert all(file.temporary.exists() for file in left)
-    StudyFolder.open(tmp_path / "out").release()
+    StudyFolder.open(tmp_path / "out").close()
     assert not any(file.temporary.exists() for file in left)
     assert notes.exists()
     for file in left:

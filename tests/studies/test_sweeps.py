@@ -19,12 +19,12 @@ from small_study import (
     write_study,
 )
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
+from hearsay.number_text import between, text_of
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.studies.packs import Task, perform
 from hearsay.studies.runner import LEAST_S, RunQueue
-from hearsay.text.numbers import between, shown
-from hearsay.trace.read.verify import verify
+from hearsay.trace.compare_runs import verify
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_figures_that_are_asked_for_stand_with_their_intervals(once, tmp_path):
     head, first, *_ = hearsay(*command, "copies_per_delivery", cwd=tmp_path).stdout.splitlines()
     point = next(row for row in table(once, "points").to_pylist() if row["figure"] == "copies_per_delivery")
     assert head.endswith("runs  copies per delivery")
-    assert first.endswith(f" {shown(point['mean'], 'number')} ({between(point['low'], point['high'], 'number')})")
+    assert first.endswith(f" {text_of(point['mean'], 'number')} ({between(point['low'], point['high'], 'number')})")
     refused = hearsay(*command, "speed", cwd=tmp_path)
     assert (tmp_path / "out" / "study.toml").read_text() == (once.parent / "small.toml").read_text()
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -12,16 +12,15 @@ from commands import hearsay
 from known_best import BOUND, HEAVIEST, RANGE, TUNING, KeptProcesses, command, height, left_by, write_problem
 from known_best import tuned as tuned_in
 
-from hearsay.studies.budgets import judge, load_budgets
+from hearsay.number_text import plain
+from hearsay.studies.budgets import judgements, load_budgets
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.runner import Progress
-from hearsay.studies.tuning.answer import answer_of, tried_table
 from hearsay.studies.tuning.optimiser import Ended, rungs
+from hearsay.studies.tuning.output import none_words, start_words
 from hearsay.studies.tuning.space import MOST_LISTED, spaces
-from hearsay.studies.tuning.tune import Tuned, most_runs
+from hearsay.studies.tuning.tune import Tuned, answer_of, most_runs, tried_table
 from hearsay.studies.tuning.tune_file import load_tuning
-from hearsay.studies.tuning.tune_text import none_words, start_words
-from hearsay.text.numbers import plain
 
 PROCESSES = KeptProcesses()
 
@@ -112,7 +111,7 @@ def test_the_budgets_it_leaves_hold(once):
     assert study.seeds == done.tuning.fresh_seeds
     assert not set(study.seeds) & set(done.tuning.seeds)
     assert {point.name for point in points} == {done.searches[0].best.point.name}
-    found = judge(cases, points, done.results)
+    found = judgements(cases, points, done.results)
     assert [each.budget.figure.name for each in found] == [
         "control_per_delivery", "bytes_per_node", "delivery_ratio",
     ]  # fmt: skip
@@ -225,7 +224,7 @@ def test_a_preset_without_what_is_searched_is_reported(tmp_path):
 @pytest.mark.parametrize("values", ["6..4", "4..4", "4..6..0", "4..6..-1"])
 def test_a_range_that_does_not_ascend_is_reported_with_its_option(tmp_path, values):
     ended = hearsay("tune", "r1", "--vary", f"router.degree={values}", "--aim", "latency_p99_ms", cwd=tmp_path)
-    said = f"hearsay: --vary router.degree={values}: write a range from the least to the most, 4..12 or 0..1..0.1\n"
+    said = f"hearsay: --vary router.degree={values}: write a range in ascending order, such as 4..12 or 0..1..0.1\n"
     assert (ended.returncode, ended.stderr) == (2, said)
 
 
@@ -260,11 +259,11 @@ def test_a_space_that_is_spent_ends_the_search(problem, tmp_path):
         (
             "seeds = 8",
             "seeds = 1",
-            "hill.toml:3: seeds = 1: must be two seeds or more: one says nothing about chance",
+            "hill.toml:3: seeds = 1: must be two seeds or more",
         ),
         ("fresh_seeds = 3", "fresh_seeds = 1", "hill.toml:4: fresh_seeds = 1: must be in 2…10000"),
         ("runs = 130", "runs = 9", "hill.toml:5: runs = 9: must be in 10…1000000"),
-        ("bytes_per_node", "bytes", "hill.toml:15: bounds.bytes: no such figure; there are delivery_ratio"),
+        ("bytes_per_node", "bytes", "hill.toml:15: bounds.bytes: must be one of delivery_ratio"),
         (f"at_most = {BOUND}", "", "hill.toml:15: bounds.bytes_per_node: needs at_least or at_most"),
         ('"worst"', '"best"', 'bounds.delivery_ratio.judge = "best": must be one of mean, interval, p90, worst'),
         ("router.y", "router.x", "axes.1: router.x is on two axes (router.x has it too)"),
@@ -273,7 +272,7 @@ def test_a_space_that_is_spent_ends_the_search(problem, tmp_path):
         ("to = 12", "to = 0", "hill.toml:21: axes.0.to = 0: must be above from (0)"),
         ("router.degree = 5", "router.degree = -5", "hill.toml:9: router.degree = -5: must be in 0…"),
         ("[bounds]", "[bounds", "hill.toml:14: "),
-        (TUNING[TUNING.index("[[axes]]") :], "", "hill.toml: has no [[axes]]: what may change?"),
+        (TUNING[TUNING.index("[[axes]]") :], "", "hill.toml: needs [[axes]]: keys whose values are searched"),
     ],
 )
 def test_mistakes(problem, tmp_path, old, new, said):

@@ -12,8 +12,8 @@ from known_best import kill_once_something_is_kept
 from known_best import tuned as tuned_in
 from small_study import hearsay
 
-from hearsay.pipeline.spark.place import Where
-from hearsay.studies.processes import OpenPackMaker, SparkTasks, processes
+from hearsay.pipeline.spark.settings import Where
+from hearsay.studies.processes import OpenPackMaker, Processes, SparkTasks
 
 TUNING = """
 aim = "copies_per_delivery"
@@ -52,7 +52,7 @@ def test_it_comes_to_the_same_as_in_processes(spark, tmp_path):
     path = tmp_path / "tuning.toml"
     path.write_text(TUNING.format(runs=12))
     assert tuned(path, tmp_path / "spark", on(spark)) == tuned(
-        path, tmp_path / "processes", lambda _: processes(2)
+        path, tmp_path / "processes", lambda _: Processes(2)
     )  # fmt: skip
 
 

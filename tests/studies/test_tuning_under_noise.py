@@ -12,14 +12,13 @@ from random import Random
 import pytest
 from known_best import write_problem
 
-from hearsay.studies.tuning.answer import answer_of
+from hearsay.number_text import plain
 from hearsay.studies.tuning.optimiser import Ended, final_rungs
+from hearsay.studies.tuning.output import as_good_words, searched_words
 from hearsay.studies.tuning.search import Search, Searched
 from hearsay.studies.tuning.space import spaces
-from hearsay.studies.tuning.tune import most_runs
+from hearsay.studies.tuning.tune import answer_of, most_runs
 from hearsay.studies.tuning.tune_file import FINALISTS, Tuning, load_tuning
-from hearsay.studies.tuning.tune_text import as_good_words, searched_words
-from hearsay.text.numbers import plain
 
 STEPS = 8
 SEEDS, FINAL = 12, 48
@@ -66,7 +65,7 @@ def searched(
             for seed in point.seeds:
                 luck = Random(f"{noise} {seed}").gauss(0, 5)
                 chance = scatter * Random(f"{noise} {seed} {step}").gauss(0, 1)
-                rows[point.run(seed)] = {
+                rows[point.run_name(seed)] = {
                     "error": None,
                     "control_per_delivery": truth(step) + luck + chance,
                     "bytes_per_node": load(step, seed),

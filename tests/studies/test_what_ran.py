@@ -2,43 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
-import pytest
-from small_study import hearsay
-
-from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, preset_names
+from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario
 from hearsay.studies.comparison import ComparisonRequest
-from hearsay.studies.points import simulate_command
 from hearsay.studies.settings import differing, settings_of, shared
 
 SMALL = (("network.nodes", "9"), ("workload.messages", "1"), ("network.degree", "3"))
-
-
-@pytest.mark.parametrize("preset", preset_names())
-@pytest.mark.parametrize("router", [None, "episub", "floodsub"])
-@pytest.mark.parametrize("settings", [(), (("loss.rate", "0.05"), ("faults.crash", "[{at_s = 3, share = 0.2}]"))])
-def test_the_command_gives_the_same_scenario_again(preset, router, settings):
-    scenario = load_scenario(None, preset, [*settings, ("seed", "7")], router=router)
-    command = shlex.split(simulate_command(settings_of(dump_scenario(scenario))) or "")
-    options = dict(zip(command[2::2], command[3::2], strict=True))
-    pairs = zip(command[2::2], command[3::2], strict=True)
-    overrides = [tuple(value.split("=", 1)) for option, value in pairs if option == "--set"]
-    flags = {"--nodes": "network.nodes", "--messages": "workload.messages", "--seed": "seed"}
-    overrides += [(key, options[flag]) for flag, key in flags.items() if flag in options]
-    again = load_scenario(None, options["--preset"], overrides, router=options.get("--router"))
-    assert dump_scenario(again) == dump_scenario(scenario)
-
-
-def test_the_command_is_run_and_gives_the_same_trace(tmp_path):
-    first = hearsay(
-        "simulate", "--preset", "r1", *(f"--set={key}={value}" for key, value in SMALL), "--out", tmp_path / "a"
-    )
-    command = simulate_command(settings_of((tmp_path / "a" / "scenario.toml").read_text()))
-    assert command is not None
-    again = hearsay(*shlex.split(command)[1:])
-    line = next(line for line in first.stdout.splitlines() if line.startswith("trace hash"))
-    assert line in again.stdout
 
 
 def test_what_differs_and_what_all_share():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearsay.text.numbers import (
+from hearsay.number_text import (
     FORMS,
     apart,
     figure,

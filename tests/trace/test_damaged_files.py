@@ -11,13 +11,11 @@ import pytest
 from rows_strategy import many_rows
 from written_runs import SMALL, write_run
 
+from hearsay.trace.compare_runs import diff_runs, verify
 from hearsay.trace.folder.arrow import open_trace_file, read_group
-from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError, load_manifest
 from hearsay.trace.language.schema import Column
-from hearsay.trace.read.diff import diff_runs
-from hearsay.trace.read.reader import iter_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.reader import iter_rows
 
 FILE = "trace/class=message/part-00000.parquet"
 COUNT_OF_A_DICTIONARY = b"\x3c\x15"

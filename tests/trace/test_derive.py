@@ -4,9 +4,9 @@ import numpy as np
 from rows_strategy import as_rows
 from written_runs import write_run
 
-from hearsay.trace.language.order import derive_duplicates, derive_receipts, with_derived
+from hearsay.trace.language.rows import derive_duplicates, derive_receipts, with_derived
 from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
-from hearsay.trace.read.reader import iter_rows, read_rows
+from hearsay.trace.reader import RowFilter, iter_rows, read_rows
 
 
 def send(time_us, peer, remote, delay_us, kind=PartKind.PUBLISH, message=9):
@@ -145,10 +145,10 @@ def test_reading_with_derivation(tmp_path):
     assert len(read_rows(run)) == len(STORY)
     assert len(read_rows(run, derive=True)) == len(STORY) + 8 + 3
     assert len(read_rows(run, {"rpc"}, derive=True)) == 2
-    duplicates = iter_rows(run, events=[TraceEvent.DUPLICATE], peers=[1, 2], derive=True)
+    duplicates = iter_rows(run, RowFilter(events=[TraceEvent.DUPLICATE], peers=[1, 2]), derive=True)
     assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(20, 2, 1), (27, 1, 2)]
-    duplicates = iter_rows(run, events=[TraceEvent.DUPLICATE], remotes=[1], derive=True)
+    duplicates = iter_rows(run, RowFilter(events=[TraceEvent.DUPLICATE], remotes=[1]), derive=True)
     assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(15, 0, 1), (20, 2, 1)]
-    late = list(iter_rows(run, from_us=20, before_us=50, derive=True))
+    late = list(iter_rows(run, RowFilter(from_us=20, before_us=50), derive=True))
     assert {row.time_us for row in late} == {20, 21, 27, 40}
     assert late == sorted(late, key=lambda row: (row.time_us, row.peer))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, write_run
 
+from hearsay.trace.compare_runs import diff_rows, diff_runs, render
 from hearsay.trace.language.schema import Column, TraceEvent
-from hearsay.trace.read.diff import diff_rows, diff_runs, render
 
 
 def test_order_is_no_difference(tmp_path):
@@ -34,12 +34,12 @@ def test_the_first_divergence_with_what_came_before(tmp_path):
     difference = diff_runs(tmp_path / "a", tmp_path / "b", context=3)
     assert difference is not None
     assert difference.time_us == 2000
-    assert [row.to_codes() for row in difference.only_a] == [tuple(rows[2000])]
-    assert [row.to_codes() for row in difference.only_b] == [tuple(changed[2000])]
-    assert [row.time_us for row in difference.before_a] == [1970, 1980, 1990]
-    assert [row.time_us for row in difference.before_b] == [1970, 1980, 1990]
-    assert sum(count.only_a for count in difference.counts.values()) == 3
-    assert sum(count.only_b for count in difference.counts.values()) == 2
+    assert [row.to_codes() for row in difference.a.only] == [tuple(rows[2000])]
+    assert [row.to_codes() for row in difference.b.only] == [tuple(changed[2000])]
+    assert [row.time_us for row in difference.a.before] == [1970, 1980, 1990]
+    assert [row.time_us for row in difference.b.before] == [1970, 1980, 1990]
+    assert sum(count[0] for count in difference.counts.values()) == 3
+    assert sum(count[1] for count in difference.counts.values()) == 2
     text = render(difference)
     assert "The runs part at 0.002000s." in text
     assert text.count("\n- ") == text.count("\n+ ") == 1
@@ -51,7 +51,7 @@ def test_a_row_once_or_twice_is_a_difference(tmp_path):
     write_run(tmp_path / "b", np.concatenate((rows, rows[40:41])))
     difference = diff_runs(tmp_path / "a", tmp_path / "b")
     assert difference is not None
-    assert (difference.only_a, [row.to_codes() for row in difference.only_b]) == ((), [tuple(rows[40])])
+    assert (difference.a.only, [row.to_codes() for row in difference.b.only]) == ((), [tuple(rows[40])])
 
 
 def test_no_more_rows_are_kept_than_asked(tmp_path):
@@ -61,7 +61,7 @@ def test_no_more_rows_are_kept_than_asked(tmp_path):
     write_run(tmp_path / "b", rows[:0])
     difference = diff_runs(tmp_path / "a", tmp_path / "b", limit=5)
     assert difference is not None
-    assert (len(difference.only_a), difference.only_a_at_time, difference.only_b_at_time) == (5, 100, 0)
+    assert (len(difference.a.only), difference.a.total, difference.b.total) == (5, 100, 0)
     assert "… and 95 more" in render(difference)
 
 
@@ -81,10 +81,10 @@ def test_agrees_with_counters(common, more_a, more_b):
     assert difference is not None
     first = min(row[0] for row in (only_a | only_b))
     assert difference.time_us == first
-    for found, expected in ((difference.only_a, only_a), (difference.only_b, only_b)):
+    for found, expected in ((difference.a.only, only_a), (difference.b.only, only_b)):
         assert Counter(row.to_codes() for row in found) == Counter(
             {row: count for row, count in expected.items() if row[0] == first}
         )
     for event, count in difference.counts.items():
-        assert count.only_a == sum(number for row, number in only_a.items() if row[1] == event)
-        assert count.only_b == sum(number for row, number in only_b.items() if row[1] == event)
+        assert count[0] == sum(number for row, number in only_a.items() if row[1] == event)
+        assert count[1] == sum(number for row, number in only_b.items() if row[1] == event)

@@ -19,18 +19,15 @@ from hearsay import foreign_files
 from hearsay.foreign_files import MAX_KEY_PARTS, MAX_TOML_BYTES, open_regular, parse_json, parse_toml, read_bytes
 from hearsay.ingest.records import BadSource
 from hearsay.ingest.sources import recognise
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.tables import MAX_TABLE_BYTES, read_text
+from hearsay.sim.scenario.reading import MAX_TABLE_BYTES, ScenarioError, read_text
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder import arrow_compute, foreign_parquet
 from hearsay.trace.folder import manifest as json_files
 from hearsay.trace.folder.arrow import DAMAGED, open_trace_file, read_group, read_table
 from hearsay.trace.folder.arrow_compute import read_plain
 from hearsay.trace.folder.foreign_parquet import open_foreign
-from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import load_names
-from hearsay.trace.read.verify import verify
+from hearsay.trace.folder.manifest import RunFolderError, load_manifest
+from hearsay.trace.reader import load_names, read_rows
 from hearsay.vectors.files import VectorError, read_vectors
 
 FILE = "trace/class=message/part-00000.parquet"
@@ -272,7 +269,7 @@ READ = """
 import resource, sys
 from pathlib import Path
 from hearsay.trace.folder.arrow import read_table
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_table(Path(sys.argv[1]), ["peer", "other"])
@@ -286,8 +283,8 @@ READS = """
 import os, sys
 from pathlib import Path
 from hearsay.trace.folder.arrow_compute import read_plain
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import load_names
+from hearsay.trace.reader import read_rows
+from hearsay.trace.reader import load_names
 run = Path(sys.argv[1])
 threads = os.listdir("/proc/self/task")
 list(read_rows(run)), load_names(run), read_plain(run / sys.argv[2])

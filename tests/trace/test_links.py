@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hearsay.trace.folder.durable import write_durably
+from hearsay.trace.folder.manifest import RunFolderError
 from hearsay.trace.folder.own_folders import Holds, claim, require_ours
-from hearsay.trace.language.errors import RunFolderError
 
 
 def test_a_file_is_not_written_in_place_of_a_link(tmp_path):

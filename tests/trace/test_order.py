@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
-from hearsay.trace.language.order import group_ids, order_of
+from hearsay.trace.language.rows import group_ids, order_of
 
 INT64 = np.iinfo(np.int64)
 SPANS = [(0, 0), (0, 1), (-1, 3), (-1, 10**6), (0, 2**40), (INT64.min, INT64.max)]

@@ -7,13 +7,12 @@ import pytest
 from rows_strategy import many_rows
 from written_runs import SMALL, story
 
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import pa, parquet
-from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.read.show import load_names
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.folder.manifest import RunFolderError, load_manifest
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
+from hearsay.trace.reader import load_names
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import parquet
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import NONE, WIDTH, Column, PartKind, TraceEvent
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
+from hearsay.trace.reader import read_rows
 from hearsay.trace.run_series import RunSeries, numbered_folders
-from hearsay.trace.write.writer import TraceWriter
 
 
 def read_table(path):

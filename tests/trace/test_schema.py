@@ -12,9 +12,8 @@ from rows_strategy import row_codes
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.trace.language import event_rows, schema
-from hearsay.trace.language.formed_rows import formed_row
 from hearsay.trace.language.rows import RowBuffer
-from hearsay.trace.language.schema import COLUMNS, Column, PartKind, TraceEvent, TraceRow, class_of
+from hearsay.trace.language.schema import COLUMNS, Column, PartKind, TraceEvent, TraceRow, class_of, formed_row
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "trace.md"
 

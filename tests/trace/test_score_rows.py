@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows
 from written_runs import write_run
 
-from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
-from hearsay.trace.language.formed_rows import bits_of, number_of, score_rows
-from hearsay.trace.language.schema import CLASSES, Column, TraceEvent, TraceRow, class_of
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.show import show
-from hearsay.trace.read.verify import verify
+from hearsay.core.shell.guarantees import PeerParts, ScoreParts, TopicParts
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.language.schema import (
+    CLASSES,
+    Column,
+    TraceEvent,
+    TraceRow,
+    bits_of,
+    class_of,
+    number_of,
+    score_rows,
+)
+from hearsay.trace.reader import read_rows, show
 
 PARTS = ScoreParts(
     -7.25,

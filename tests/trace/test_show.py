@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import row_codes
 
-from hearsay.text.escape import escape
+from hearsay.text import escape
 from hearsay.trace.language.schema import PartKind, Reason, TraceEvent, TraceRow, Via
-from hearsay.trace.read.show import Names, show
+from hearsay.trace.reader import Names, show
 
 SENT = TraceRow(
     5_063_211,

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
 from written_runs import SMALL, story, write_run
 
-from hearsay.trace.language.order import canonical
+from hearsay.trace.compare_runs import verify
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
+from hearsay.trace.language.rows import canonical
 from hearsay.trace.language.schema import COLUMNS, WIDTH, Column, PartKind, TraceEvent, Via
-from hearsay.trace.read.reader import read_rows
-from hearsay.trace.read.verify import verify
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.reader import read_rows
 
 
 def add_and_close(writer: TraceWriter, rows: np.ndarray) -> None:
@@ -184,9 +184,9 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.trace.language.schema import TraceEvent
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.folder.writer import TraceWriter
 from rows_strategy import many_rows
 
 path = Path(sys.argv[1])

@@ -8,9 +8,9 @@ import numpy as np
 from rows_strategy import many_rows
 
 from hearsay.trace.folder.manifest import WrittenTrace
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.schema import Column, PartKind, TraceEvent
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
 
 SMALL = {"row_group_rows": 16, "target_file_bytes": 2_000}
 

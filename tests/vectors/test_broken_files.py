@@ -63,7 +63,7 @@ S = (*V, "steps", 0)
         ((*V, "parameters", "BehaviourPenaltyDecay"), 1,
          f"{FIRST}.parameters.BehaviourPenaltyDecay: must be a number in 0…0.9999999999999999"),
         ((*V, "parameters", "Topics", "news", "TopicWeight"), -1,
-         f"{FIRST}.parameters.Topics.news.TopicWeight: must be a number in 0…1e+09"),
+         f"{FIRST}.parameters.Topics.news.TopicWeight: must be a number in 0…1000000000"),
         ((*V, "steps"), {}, f"{FIRST}.steps: must be a list of 1…20000 elements"),
         ((*S, "event"), "dance", f"{STEP}.event: must be connect or addresses or"),
         ((*S, "event"), None, f"{STEP}.event: is missing"),
@@ -148,7 +148,7 @@ def test_a_folder_without_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("IPColocationFactorWhitelist", ["1.2.3"], "IPColocationFactorWhitelist: must be networks"),
+        ("IPColocationFactorWhitelist", ["1.2.3"], "IPColocationFactorWhitelist: must be a network"),
         ("BehaviourPenaltyWeight", -1, "BehaviourPenaltyDecay: must be above 0 when there is a"),
     ],
 )

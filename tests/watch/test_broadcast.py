@@ -15,8 +15,8 @@ from hearsay.watch.broadcast import (
     Refused,
     Viewer,
 )
-from hearsay.watch.picture.links import DrawnNodes
-from hearsay.watch.picture.picture import Picture
+from hearsay.watch.links import DrawnNodes
+from hearsay.watch.picture import Picture
 
 
 def never_asked(request):
@@ -74,7 +74,7 @@ def test_no_more_look_and_ask_than_there_is_room_for():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop())
         asked = [asyncio.ensure_future(broadcast.ask({"do": number})) for number in range(MOST_ASKED + 1)]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-        assert [str(each.exception()) for each in done] == [f"more than {MOST_ASKED} requests wait"]
+        assert [str(each.exception()) for each in done] == [f"more than {MOST_ASKED} requests wait; try again later"]
         broadcast.answer_and_send(0, {}, lambda request: request["do"])
         found = await asyncio.gather(*asked[:-1])
         viewers = [broadcast.join() for _ in range(MOST_VIEWERS)]

@@ -29,9 +29,10 @@ from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import NONE, WIDTH, Column
 from hearsay.watch.broadcast import MOST_WAITING as MOST_FRAMES
 from hearsay.watch.broadcast import Broadcast, Refused
-from hearsay.watch.picture.links import DrawnNodes
-from hearsay.watch.picture.picture import Picture
-from hearsay.watch.row_stream import (
+from hearsay.watch.joined_nodes import MOST_WAITING, JoinedNodesSource
+from hearsay.watch.links import DrawnNodes
+from hearsay.watch.node import (
+    ANSWER_S,
     MOST_FOLLOWERS,
     MOST_LETTERS,
     MOST_LINE,
@@ -40,13 +41,13 @@ from hearsay.watch.row_stream import (
     MalformedLine,
     Numbers,
     Piece,
+    RemoteNode,
     RowStream,
     SharedNames,
     piece_of,
 )
+from hearsay.watch.picture import Picture
 from hearsay.watch.server import KEEP_ALIVE_S, WatchServer
-from hearsay.watch.sources.joined_nodes import MOST_WAITING, JoinedNodesSource
-from hearsay.watch.sources.node import ANSWER_S, RemoteNode
 
 WHOLE = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXTS = st.lists(st.text(max_size=9), max_size=4).map(tuple)

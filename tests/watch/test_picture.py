@@ -15,10 +15,9 @@ from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.watch.broadcast import History
-from hearsay.watch.picture.links import MOST_MOVES, DrawnNodes
-from hearsay.watch.picture.picture import Picture
-from hearsay.watch.picture.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
-from hearsay.watch.picture.traffic import BYTES, COPIES, DELIVERED, PUBLISHED
+from hearsay.watch.links import MOST_MOVES, DrawnNodes, Links
+from hearsay.watch.picture import BYTES, COPIES, DELIVERED, PUBLISHED, Picture
+from hearsay.watch.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
 
 
 def rows_of(*changes):
@@ -107,7 +106,7 @@ def test_a_large_network_is_shown_by_cells(rows):
     picture = Picture(DrawnNodes(25, 8))
     picture.add_rows(rows)
     for spread in picture.spreads.by_number.values():
-        whole = picture.density(spread.serial, 1 << 60)
+        whole = picture.spreads.density(spread.serial, 1 << 60)
         assert sum(whole["due"]) == spread.awaited.count
         assert sum(whole["arrived"]) == spread.reached
         of_message = rows[
@@ -117,7 +116,7 @@ def test_a_large_network_is_shown_by_cells(rows):
             early = of_message[of_message[:, 0] - spread.published_us < edge_ms * 1000]
             cells = {
                 cell
-                for cell, many in enumerate(picture.density(spread.serial, edge_ms * 1000 - 1)["arrived"])
+                for cell, many in enumerate(picture.spreads.density(spread.serial, edge_ms * 1000 - 1)["arrived"])
                 if many
             }
             due = {cell for cell, many in enumerate(whole["due"]) if many}
@@ -125,8 +124,8 @@ def test_a_large_network_is_shown_by_cells(rows):
                 cells
                 == {node * CELLS // 25 for node in early[early[:, Column.REMOTE] >= 0, Column.PEER].tolist()} & due
             )
-    assert picture.density(10**6, 0) is None
-    assert Picture(DrawnNodes(25)).density(0, 0) is None
+    assert picture.spreads.density(10**6, 0) is None
+    assert Picture(DrawnNodes(25)).spreads.density(0, 0) is None
 
 
 def test_the_sums_are_those_of_the_rows(rows):
@@ -195,8 +194,19 @@ def test_links_are_those_of_grafts_and_prunes(rows):
             mesh = {link for link in mesh if link[1] != peer}
     assert {link for link in picture.links.links if link[0] >= 0} == mesh
     degrees = Counter(Counter(peer for _, peer, _ in mesh).values())
-    news = picture.degrees(0)
+    news = picture.links.degrees(0)
     assert {links: many for links, many in enumerate(news) if many and links} == degrees
+
+
+def test_a_peer_without_a_trace_is_up_while_any_node_is_connected_to_it():
+    links = Links(DrawnNodes(3))
+    up = []
+    for event, node in (("ADD", 0), ("ADD", 1), ("REMOVE", 0), ("REMOVE", 1), ("ADD", 0)):
+        row = np.full((1, 13), -1, dtype=np.int64)
+        row[:, [Column.EVENT, Column.PEER, Column.REMOTE]] = TraceEvent[f"{event}_PEER"], node, 2
+        links.add_rows(row)
+        up.append(2 in links.up)
+    assert up == [True, True, True, False, True]
 
 
 def test_a_sample_is_drawn_of_many_and_all_are_counted():

@@ -11,13 +11,12 @@ from commands import hearsay
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
-from hearsay.trace.folder.manifest import MANIFEST, load_manifest
-from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.manifest import MANIFEST, RunFolderError, load_manifest
+from hearsay.trace.folder.run_folder import RunFolder
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.links import DrawnNodes
-from hearsay.watch.picture.picture import Picture
-from hearsay.watch.sources.run_folder import PORTIONS, RunFolderSource
+from hearsay.watch.links import DrawnNodes
+from hearsay.watch.picture import Picture
+from hearsay.watch.run_folder import PORTIONS, RunFolderSource
 
 
 def simulated(folder, **how):

@@ -7,10 +7,12 @@ from urllib.error import HTTPError
 import pytest
 from watched import watched
 
-from hearsay.api.simulations import simulate
+from hearsay.api.scenarios import simulate
 from hearsay.sim.scenario.scenario_file import load_scenario
+from hearsay.sim.simulate import Simulation
 from hearsay.trace.folder.manifest import load_manifest
-from hearsay.trace.write.run_folder import RunFolder
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.watch.simulation import with_publication
 
 
 def scenario(*more):
@@ -61,17 +63,33 @@ def test_a_touched_run_is_repeated_by_its_scenario(more, tmp_path):
     assert load_manifest(tmp_path / "run").trace.hash == summary.trace_hash
 
 
+def test_a_message_published_after_all_others_makes_the_run_longer(tmp_path):
+    simulation = Simulation(scenario(), folder=RunFolder.create(tmp_path / "run"))
+    added = []
+
+    def progress(now_us):
+        if now_us > simulation.plan.end_us - 2_000_000 and not added:
+            at_us = simulation.engine.changeable.next_us
+            added.append(with_publication(simulation.plan.scenario, 3, simulation.plan.topics[0], at_us))
+            simulation.change_scenario(added[0])
+
+    end_us = simulation.plan.end_us
+    summary = simulation.run(progress).summary
+    assert simulation.plan.end_us > end_us
+    assert summary.to_json() == Simulation(added[0]).run().summary.to_json()
+
+
 def test_what_cannot_be_done_is_said(tmp_path):
     with watched(scenario(), 1.0, paused=True) as page:
         next(page.frames())
         for request, why in (
             ({"do": "return", "place": 3}, b"node 3 is up\n"),
             ({"do": "publish", "place": 3, "topic": 9}, b"there are topics 0\xe2\x80\xa60\n"),
-            ({"do": "crash", "place": 30}, b"not a request that a simulation answers\n"),
-            ({"do": "crash", "place": True}, b"not a request that a simulation answers\n"),
-            ({"do": "pace", "pace": 1e9}, b"not a request that a simulation answers\n"),
-            ({"do": "pace", "pace": float("nan")}, b"not a request that a simulation answers\n"),
-            ({"do": 7}, b"not a request that a simulation answers\n"),
+            ({"do": "crash", "place": 30}, b"not a request that this source answers\n"),
+            ({"do": "crash", "place": True}, b"not a request that this source answers\n"),
+            ({"do": "pace", "pace": 1e9}, b"not a request that this source answers\n"),
+            ({"do": "pace", "pace": float("nan")}, b"not a request that this source answers\n"),
+            ({"do": 7}, b"not a request that this source answers\n"),
         ):
             with pytest.raises(HTTPError) as refused:
                 page.ask(**request)

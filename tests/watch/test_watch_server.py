@@ -21,8 +21,8 @@ from watched import watched
 
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.links import DrawnNodes
-from hearsay.watch.picture.picture import Picture
+from hearsay.watch.links import DrawnNodes
+from hearsay.watch.picture import Picture
 from hearsay.watch.server import CONNECTIONS, WatchServer
 
 

@@ -14,10 +14,10 @@ from urllib.request import Request, urlopen
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.simulate import Result, Simulation
 from hearsay.watch.broadcast import Broadcast
-from hearsay.watch.picture.links import DrawnNodes
-from hearsay.watch.picture.picture import Picture
+from hearsay.watch.links import DrawnNodes
+from hearsay.watch.picture import Picture
 from hearsay.watch.server import WatchServer
-from hearsay.watch.sources.simulation import SimulatedSource
+from hearsay.watch.simulation import SimulatedSource
 
 
 def logged(node, event: str) -> dict[str, Any]:

@@ -16,10 +16,8 @@ from hearsay.core.language.rpc import FIRST_EXTENSION_FIELD, Control, Extension,
 from hearsay.core.language.sizes import rpc_size
 from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
-from hearsay.wire.encode import encode_rpc
-from hearsay.wire.episub_codec import encode_part
-from hearsay.wire.fields import RpcLimits, WireError
-from hearsay.wire.splitting import split_rpc
+from hearsay.wire.encode import encode_rpc, split_rpc
+from hearsay.wire.fields import RpcLimits, WireError, encode_part
 
 LIMITS = RpcLimits()
 
@@ -169,3 +167,14 @@ def test_short_field_numbers_of_older_nodes_are_read():
     assert decoded(old).rpc == decoded(encode_rpc(rpc)).rpc == rpc
     assert decoded(old, episub=False).rpc == Rpc((), (replace(message, hops=None),), replace(rpc.control, episub=()))
     assert len(encode_rpc(rpc)) == rpc_size(rpc)
+
+
+@pytest.mark.parametrize(
+    ("more", "has_more"), [(b"", False), (bytes_field(9, b"x"), True), (varint_field(5, 1), True)]
+)
+def test_a_hop_count_is_known_and_other_unknown_fields_stay_noted(more, has_more):
+    """A signature may cover fields that this program does not know, but never the hop count."""
+    plain = bytes_field(2, b"data") + bytes_field(4, b"topic")
+    for data in (plain + varint_field(7, 3) + more, plain + more + varint_field(7, 3)):
+        (message,) = decoded(bytes_field(2, data)).rpc.messages
+        assert (message.hops, message.has_more) == (3, has_more)

@@ -16,7 +16,7 @@ from hearsay.libp2p.names.protobuf import bytes_field, varint_field
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import RpcLimits, WireError
-from hearsay.wire.messages import MessageIds, by_author, by_content, by_data
+from hearsay.wire.messages import by_author, by_content, by_data
 
 LIMITS = RpcLimits()
 
@@ -228,14 +228,11 @@ def test_what_one_rpc_becomes_in_memory_is_bounded(data):
         tracemalloc.stop()
 
 
-def test_message_ids_by_topic():
-    ids = MessageIds()
-    ids.set("content", by_content)
-    assert ids("other", b"peer", b"number", b"data") == b"peernumber"
-    assert ids("content", b"peer", b"number", b"data") == by_content("content", None, None, b"data")
+def test_message_ids():
+    assert by_author("t", b"peer", b"number", b"data") == b"peernumber"
     assert by_author("t", None, None, b"data") == by_content("t", None, None, b"data")
     body = bytes_field(1, b"peer") + bytes_field(3, b"1") + bytes_field(4, b"t")
-    assert decoded(bytes_field(2, body), message_id=ids).rpc.messages[0].id == b"peer1"
+    assert decoded(bytes_field(2, body), message_id=by_author).rpc.messages[0].id == b"peer1"
 
 
 def test_numbers_cannot_be_sent():

@@ -12,9 +12,8 @@ from protobuf_reference import rpcs
 
 from hearsay.core.language.rpc import Control, ControlPart, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
 from hearsay.core.language.sizes import rpc_size
-from hearsay.wire.encode import encode_rpc
+from hearsay.wire.encode import check_fits, check_topic, encode_rpc, split_rpc
 from hearsay.wire.fields import RpcLimits, TooLarge
-from hearsay.wire.splitting import check_fits, check_topic, split_rpc
 
 KINDS = ("graft", "prune", "extensions", "features")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hearsay.core.language.rpc import MESHSUB_11
-from hearsay.vectors.router_run import NODE, RouterRun, Seen, changes
+from hearsay.vectors.router_run import NODE, RouterRun, StepResult, changes
 from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION
 
 SECOND = 1_000_000
@@ -98,7 +98,7 @@ class RouterScript:
 
 
 def _changes(made: Mapping[str, Any], implementation: str, seed: int) -> list[dict[str, Any]]:
-    run, before = RouterRun(made, implementation, seed), Seen()
+    run, before = RouterRun(made, implementation, seed), StepResult()
     found: list[dict[str, Any]] = []
     for number, step in enumerate(made["steps"]):
         now = run.perform(step, f"steps[{number}]")

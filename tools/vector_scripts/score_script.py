@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION, Step, named_parts, new_scorer, perform
+from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION, Step, new_scorer, parts_by_path, perform
 
 MS = 1_000
 SECOND = 1_000_000
@@ -115,8 +115,18 @@ class ScoreScript:
     def _worth(self, scorer: Any, peer: str, step: Step) -> dict[str, Any]:
         own: dict[str, Any] = {"score": scorer.score(peer, step["at"])}
         if self._with_parts:
-            own["parts"] = named_parts(scorer.parts(peer, step["at"]))
+            own["parts"] = _nested(parts_by_path(scorer.parts(peer, step["at"])))
         return own
+
+
+def _nested(parts: Mapping[str, float]) -> dict[str, Any]:
+    """Return the parts that are not 0, as vectors have them: those of a topic in an object of the topic."""
+    found: dict[str, Any] = {path: part for path, part in parts.items() if part and not path.startswith("topics.")}
+    for path, part in parts.items():
+        if part and path.startswith("topics."):
+            topic, _, name = path.removeprefix("topics.").rpartition(".")
+            found.setdefault("topics", {}).setdefault(topic, {})[name] = part
+    return found
 
 
 def _scores(scores: Mapping[str, float]) -> dict[str, Any]:

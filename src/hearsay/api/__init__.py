@@ -1,1 +1,1 @@
-"""The functions and classes behind the names of `import hearsay`."""
+"""The functions and classes of the Python interface, which `import hearsay` offers."""

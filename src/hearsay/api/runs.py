@@ -1,11 +1,12 @@
-"""A run folder for programs: its summary, and its trace rows and result tables with names in addition to numbers.
+"""`open_run` and `explain_message`: the summary, trace rows and result tables of a run, and explanations of messages.
 
     run = hearsay.open_run("runs/first")
     run.rows(events=["deliver"], topics=["blocks"]).pandas()
     run.table("headline").polars()
     run.sql("SELECT node_name, sum(bytes_out) AS sent FROM traffic GROUP BY ALL ORDER BY sent DESC")
 
-`rows` and `table` load into memory; SQL reads files of any size. `explain_message` explains a message of a run.
+`rows` and `table` load a whole table into memory, `sql` loads only the result of the query. Tables have a column of
+names next to each column of numbers of nodes, topics or messages, if the run has these names.
 """
 
 from __future__ import annotations
@@ -16,23 +17,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hearsay.api.table import Table, ask, dictionary_file, read_dictionary, with_names
+from hearsay.api.table import Table, ask, read_dictionary, with_names
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain import answers
 from hearsay.explain.message import find_node, open_message
 from hearsay.explain.words import heading
-from hearsay.pipeline.input.run_facts import summary_of
-from hearsay.pipeline.output.stored_tables import read_table, stored_files
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.pipeline.output.tables import TABLES, read_table, stored_files
+from hearsay.pipeline.run_facts import summary_of
 from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.text.tables import html_table
-from hearsay.trace.folder.arrow import table_of
-from hearsay.trace.folder.manifest import Manifest, load_manifest
-from hearsay.trace.language.columns import ColumnBuilder
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.text import html_table
+from hearsay.trace.folder.arrow import ColumnBuilder, table_of
+from hearsay.trace.folder.manifest import Manifest, RunFolderError, load_manifest
+from hearsay.trace.folder.run_folder import dictionary_file
 from hearsay.trace.language.schema import TraceEvent, wire_name
-from hearsay.trace.read.reader import chosen_rows
+from hearsay.trace.reader import RowFilter, chosen_rows
 
 ROWS = "rows"
 _DICTIONARIES = ("peers", "topics")
@@ -40,12 +39,12 @@ _Code = TypeVar("_Code", bound=IntEnum)
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open the run in a folder. Raises `RunFolderError` if the folder has no readable run."""
+    """Open the run in a folder. Raise `RunFolderError` if the folder has no readable run."""
     return Run(Path(folder))
 
 
 class Run:
-    """The folder of a simulation, of a node's trace or of an import."""
+    """A run: a simulation, the trace of a node, or an import. `folder` is the folder of the run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,11 +52,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Return True if the run has ended by itself, False if it was interrupted."""
+        """Return True if the run ended as planned, False if it was interrupted."""
         return self._manifest.complete
 
     @property
     def trace_hash(self) -> str:
+        """Return the hash of the rows of the trace, in hexadecimal."""
         return self._manifest.trace.hash
 
     @property
@@ -67,23 +67,27 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
-        """Return the summary of a simulation, as in `hearsay simulate --json`; None for other runs."""
+        """Return the summary of a simulation, which `hearsay simulate --json` prints; None for other runs."""
         return summary_of(self.folder) or None
 
     @cached_property
     def scenario(self) -> Scenario | None:
-        """Return the scenario of a simulation with every key; None for other runs."""
+        """Return the resolved scenario of a simulation; None for other runs."""
         file = self.folder / "scenario.toml"
         return load_scenario(file) if file.is_file() else None
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables that exist: those of the analysis, and `peers` and `topics`."""
+        """Return the names of the tables that the run has: the result tables of an analysis, and `peers` and
+        `topics`.
+        """
         metrics = [name for name in TABLES if stored_files(self.folder, name)]
         return (*metrics, *(name for name in _DICTIONARIES if dictionary_file(self.folder, name).is_file()))
 
     def table(self, name: str) -> Table:
-        """Return a table that `hearsay analyze` has written, or the run's `peers` or `topics`."""
+        """Return a result table that `hearsay analyze` has written, or the dictionary `peers` or `topics`. Raise
+        `KeyError` if there is no such table, and `RunFolderError` if the run does not have the table.
+        """
         if name in _DICTIONARIES:
             found = read_dictionary(self.folder, name)
             if found is None:
@@ -106,28 +110,31 @@ class Run:
         before_us: int | None = None,
         derive: bool = False,
     ) -> Table:
-        """Return the rows of the trace that meet all given conditions, in canonical order.
+        """Return the rows of the trace that meet all conditions, in the order of time. None is no condition.
 
-        Peers and topics are names or numbers. Times are microseconds; `before_us` is not included. `derive` adds the
-        rows that follow from sends: receives and duplicates.
+        Each condition lists the values that a row may have: `peers` and `remotes` are names or numbers of nodes,
+        `topics` names or numbers, `messages` numbers. `from_us` is the first time, and `before_us` the time after the
+        last, in microseconds. `derive` adds rows that a simulation does not store, because they follow from sends:
+        receives and duplicates.
         """
-        rows = chosen_rows(
-            self.folder,
-            events=None if events is None else [_code(TraceEvent, event) for event in events],
-            kinds=None if kinds is None else [_code(PartKind, kind) for kind in kinds],
-            peers=peers,
-            remotes=remotes,
-            topics=topics,
-            messages=messages,
-            from_us=from_us,
-            before_us=before_us,
-            derive=derive,
+        chosen = RowFilter(
+            None if events is None else [_code(TraceEvent, event) for event in events],
+            None if kinds is None else [_code(PartKind, kind) for kind in kinds],
+            peers,
+            remotes,
+            topics,
+            messages,
+            from_us,
+            before_us,
         )
+        rows = chosen_rows(self.folder, chosen, derive=derive)
         columns = ColumnBuilder(len(rows)).build(rows)
         return Table(with_names(self.folder, table_of(columns)))
 
     def sql(self, question: str, values: Sequence[object] = ()) -> Table:
-        """Run a query in DuckDB's SQL. Tables have their names, the trace is `rows`, and `?` stands for a value."""
+        """Run a query in DuckDB's SQL, and return its result. The query can use the `tables` of this run, and the
+        stored rows of the trace as the table `rows`. `values` are the values for the `?` in the query, in order.
+        """
         files = {name: stored_files(self.folder, name) for name in self.tables if name in TABLES}
         files |= {name: [dictionary_file(self.folder, name)] for name in self.tables if name in _DICTIONARIES}
         trace = [self.folder / file.name for file in self._manifest.trace.files]
@@ -139,7 +146,7 @@ class Run:
 
 
 def _code(codes: type[_Code], given: str | _Code) -> _Code:
-    """Return the event or kind that has this name in traces. Raises `ValueError` if there is none."""
+    """Return the event or kind that has this name in traces. Raise `ValueError` if there is none."""
     if not isinstance(given, str):
         return given
     known = {wire_name(code): code for code in codes}
@@ -149,13 +156,13 @@ def _code(codes: type[_Code], given: str | _Code) -> _Code:
 
 
 class Explanation:
-    """The explanation of a message, from the trace of its run."""
+    """The result of `explain_message`. `str` of it is the text of `hearsay explain`."""
 
     def __init__(self, explanation: answers.Explanation) -> None:
         self._explanation = explanation
 
     def to_json(self) -> dict[str, Any]:
-        """Return the output of `hearsay explain --json`: times in microseconds after the publication."""
+        """Return the object that `hearsay explain --json` prints. Times are microseconds after the publication."""
         return self._explanation.to_json()
 
     def __str__(self) -> str:
@@ -172,14 +179,15 @@ class Explanation:
 def explain_message(
     run: Run | str | Path, message: int | str, *, node: int | str | None = None, missing: bool = False
 ) -> Explanation:
-    """Explain a message of a run, named by its number or the beginning of its id.
+    """Explain the spread of a message in a run. `message` is the number of the message, or the beginning of its id.
 
-    With `node` (number or name), explain when that node got it, or why it never did. With `missing`, list the nodes
-    that should have got it but did not, with reasons. Without both, show the slowest deliveries and common traits.
-    Raises `RunFolderError` if the folder has no run, and `ValueError` for an unknown message or node.
+    With `node` (number or name), explain when and over which path this node got the message, or why it did not. With
+    `missing`, list the nodes that should have got the message but did not, with the reasons. Without both, show the
+    slowest deliveries, and what these have in common. Raise `RunFolderError` if the folder has no run, and
+    `ValueError` if the run has no such message or node, or if both `node` and `missing` are given.
     """
     if missing and node is not None:
-        raise ValueError("missing and node: give one; node also explains why a node never got the message")
+        raise ValueError("missing and node: give one; node also explains why a node did not get the message")
     opened = open_message(run.folder if isinstance(run, Run) else Path(run), str(message))
     number = None if node is None else find_node(opened.run, opened.names, str(node))
     return Explanation(answers.explain(opened, number, missing))

@@ -1,6 +1,6 @@
-"""Tables for programs: Arrow tables with names in addition to numbers, and DuckDB views of a run's tables.
+"""Tables for programs: Arrow tables with columns of names next to columns of numbers, and queries in DuckDB.
 
-A dictionary of a run is a table that gives numbers their names: `peers`, `topics` or `messages`.
+A dictionary of a run is a table that maps numbers to names: `peers`, `topics` or `messages`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hearsay.extras import MissingExtra, how_to_install
-from hearsay.text.tables import html_table
+from hearsay.text import html_table
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute, read_plain
-from hearsay.trace.language.errors import RunFolderError
-from hearsay.trace.write.run_folder import DICTIONARIES
+from hearsay.trace.folder.manifest import RunFolderError
+from hearsay.trace.folder.run_folder import dictionary_file
+from hearsay.user_errors import MissingExtra, how_to_install
 
 _SHOWN_ROWS = 10
 
 
-def library(name: str) -> Any:
-    """Import an optional library. Raises `MissingExtra` with a line that says how to install it."""
+def import_library(name: str) -> Any:
+    """Import and return an optional library. Raise `MissingExtra` if it is not installed; the message says how to
+    install it.
+    """
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -30,7 +32,7 @@ def library(name: str) -> Any:
 
 
 class Table:
-    """Rows with named columns."""
+    """A table of rows with named columns. Iteration yields each row as a dictionary."""
 
     __slots__ = ("_arrow",)
 
@@ -47,15 +49,15 @@ class Table:
 
     def pandas(self) -> Any:
         """Return the table as a `pandas.DataFrame`."""
-        library("pandas")
+        import_library("pandas")
         return self._arrow.to_pandas()
 
     def polars(self) -> Any:
         """Return the table as a `polars.DataFrame`."""
-        return library("polars").from_arrow(self._arrow)
+        return import_library("polars").from_arrow(self._arrow)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries; missing values are None."""
+        """Return all rows as dictionaries by column; missing values are None."""
         return self._arrow.to_pylist()
 
     def __len__(self) -> int:
@@ -80,31 +82,33 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a column of numbers gets names: the dictionary, its columns of numbers and names, and the column to add."""
+    """The rule for adding a column of names next to a column of numbers."""
 
     dictionary: str
+    """The dictionary with the names."""
     key: str
+    """The column of the dictionary that has the numbers."""
     name: str
-    made: str
-
-
-def _peers(column: str) -> Naming:
-    return Naming("peers", "peer", "name", f"{column}_name")
+    """The column of the dictionary that has the names."""
+    added: str
+    """The name of the column that is added."""
 
 
 NAMINGS = {
     "topic": Naming("topics", "topic", "name", "topic_name"),
     "message": Naming("messages", "message", "id", "message_id"),
-    **{column: _peers(column) for column in ("peer", "node", "remote", "publisher")},
+    **{
+        column: Naming("peers", "peer", "name", f"{column}_name")
+        for column in ("peer", "node", "remote", "publisher")
+    },
 }
-
-
-def dictionary_file(run: Path, dictionary: str) -> Path:
-    return run / DICTIONARIES / f"{dictionary}.parquet"
+"""The rules by the name of the column of numbers."""
 
 
 def read_dictionary(run: Path, dictionary: str) -> Any:
-    """Return a dictionary of a run as an Arrow table; None if the run does not have it."""
+    """Return a dictionary of a run as an Arrow table; None if the run does not have it. Raise `RunFolderError` if the
+    file cannot be read.
+    """
     path = dictionary_file(run, dictionary)
     if not path.is_file():
         return None
@@ -116,10 +120,12 @@ def read_dictionary(run: Path, dictionary: str) -> Any:
 
 
 def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]]:
-    """Yield each column that has names in a dictionary of the run, with its naming."""
+    """Yield each of these columns whose numbers have names in a dictionary of the run, with the rule for the column.
+    Skip a column if `columns` has its column of names already.
+    """
     for column in columns:
         naming = NAMINGS.get(column)
-        if naming is None or naming.made in columns:
+        if naming is None or naming.added in columns:
             continue
         known = read_dictionary(run, naming.dictionary)
         if known is not None and naming.name in known.column_names:
@@ -127,7 +133,9 @@ def namings_of(run: Path, columns: Sequence[str]) -> Iterator[tuple[str, Naming]
 
 
 def with_names(run: Path, table: Any) -> Any:
-    """Return the Arrow table with a column of names after each column of numbers."""
+    """Return a copy of an Arrow table with a column of names after each column whose numbers have names in
+    the run.
+    """
     namings = dict(namings_of(run, table.column_names))
     arrays: dict[str, Any] = {}
     for column in table.column_names:
@@ -137,13 +145,17 @@ def with_names(run: Path, table: Any) -> Any:
             known = read_dictionary(run, naming.dictionary)
             keys = known.column(naming.key).cast(pa.int64())
             places = compute.index_in(table.column(column).cast(pa.int64()), keys)
-            arrays[naming.made] = known.column(naming.name).take(places)
+            arrays[naming.added] = known.column(naming.name).take(places)
     return pa.table(arrays)
 
 
 def ask(run: Path, files: Mapping[str, Sequence[Path]], question: str, values: Sequence[object] = ()) -> Table:
-    """Run a query in DuckDB's SQL. `files` has the Parquet files of each table; `values` replace `?` in the query."""
-    duckdb = library("duckdb")
+    """Run a query in DuckDB's SQL, and return its result.
+
+    `files` has the Parquet files of each table that the query may use. `values` are the values for the `?` in the
+    query, in order.
+    """
+    duckdb = import_library("duckdb")
     with duckdb.connect() as connection:
         for name, paths in files.items():
             connection.execute(_view(connection, run, name, paths))
@@ -160,7 +172,7 @@ def _view(connection: Any, run: Path, name: str, paths: Sequence[Path]) -> str:
         wanted.append(f'own."{column}"')
         if column in namings:
             naming, place = namings[column], f"names{len(joins)}"
-            wanted.append(f'{place}."{naming.name}" AS "{naming.made}"')
+            wanted.append(f'{place}."{naming.name}" AS "{naming.added}"')
             dictionary = f"read_parquet({_text(dictionary_file(run, naming.dictionary))})"
             joins.append(f'LEFT JOIN {dictionary} {place} ON own."{column}" = {place}."{naming.key}"')
     return f'CREATE VIEW "{name}" AS SELECT {", ".join(wanted)} FROM {source} own {" ".join(joins)}'

@@ -1,93 +1,105 @@
-"""`tune`: search for the parameters that do best within bounds."""
+"""`tune`: search for the parameters with the best value of a metric within bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from hearsay.api.simulations import Engine
-from hearsay.api.sweeps import FOLDER, Progresses, errors_by_run, say_nothing, table_of, texts_of
+from hearsay.api.scenarios import Engine
+from hearsay.api.studies import FOLDER, Progresses, errors_by_run, say_nothing, table_of, texts_of
 from hearsay.api.table import Table
-from hearsay.extras import require_extra
-from hearsay.pipeline.spark.place import Where
-from hearsay.sim.scenario.toml_text import Document
+from hearsay.number_text import plain
+from hearsay.pipeline.spark.settings import Where
+from hearsay.sim.scenario.reading import Document
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import FigureComparison, figure_named
-from hearsay.studies.folder import StudyFolder
 from hearsay.studies.processes import choose_pack_maker
+from hearsay.studies.results import TABLES, StudyFolder
 from hearsay.studies.study_text import compared_cells
-from hearsay.studies.tables import TABLES
-from hearsay.studies.tuning.answer import FOLDER as ANSWER
-from hearsay.studies.tuning.answer import Answer, answer_of
-from hearsay.studies.tuning.answer_files import ANSWER_TABLES, tuned_json, write_answers
+from hearsay.studies.tuning.output import (
+    ANSWER_TABLES,
+    answers_text,
+    best_words,
+    conditions_cells,
+    tuned_json,
+    write_answers,
+)
 from hearsay.studies.tuning.space import spaces
-from hearsay.studies.tuning.tune import Tune, Tuned
-from hearsay.studies.tuning.tune_file import DeclarationNames, asked_tuning
-from hearsay.studies.tuning.tune_text import answers_text, best_words, conditions_cells
-from hearsay.text.numbers import plain
-from hearsay.text.tables import html_table
+from hearsay.studies.tuning.tune import FOLDER as ANSWER
+from hearsay.studies.tuning.tune import Answer, Tune, Tuned, answer_of
+from hearsay.studies.tuning.tune_file import asked_tuning
+from hearsay.text import html_table
+from hearsay.user_errors import require_extra
 
-_DECLARATION_NAMES = DeclarationNames("vary", "aim", "bounds", "condition")
 _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
 class TuneAnswer:
-    """The best settings in one condition, if any meet the bounds."""
+    """The answer of a tuning in one condition. `best` are the best settings; None if no settings meet the bounds."""
 
     answer: Answer
     folder: Path
 
     @property
     def condition(self) -> str | None:
-        """Return the name of the condition; None without conditions."""
+        """Return the name of the condition; None if the tuning has no conditions."""
         return self.answer.condition
 
     @property
     def best(self) -> dict[str, object] | None:
-        """Return the keys to set, with their values; None if no settings meet the bounds."""
+        """Return the best settings as values by key; None if no settings meet the bounds."""
         best = self.answer.best
         return None if best is None else self.answer.searched.settings(best)
 
     @property
     def as_good(self) -> list[dict[str, object]]:
-        """Return other settings that meet the bounds and do not differ significantly from the best."""
+        """Return the other settings that meet the bounds and are not significantly worse than the best settings."""
         return [self.answer.searched.settings(each) for each in self.answer.as_good]
 
     @property
     def words(self) -> str:
-        """Return the best settings and their result in a line, or why there are none."""
+        """Return a line with the best settings and their aim or, without best settings, with the reason."""
         return plain(best_words(self.answer))
 
     @property
     def figures(self) -> Sequence[FigureComparison]:
-        """Compare base and best on seeds that the search has not used: the aim first, then the bounded figures."""
+        """Return the comparisons of the base (A) with the best settings (B), on seeds that the search has not used.
+
+        The first comparison is of the aim, the others are of the bounded metrics. Empty without best settings.
+        """
         return self.answer.lines
 
     @property
     def importance(self) -> Mapping[str, Mapping[str, float]]:
-        """Return by figure the share of its variance that each axis explains alone; empty after too few runs."""
+        """Return the share of a metric's variance that each axis alone explains, by metric and axis.
+
+        A metric is missing if too few points were tried, or if all points have the same value.
+        """
         return self.answer.matters
 
     @property
     def start(self) -> Path | None:
-        """Return the file of the base scenario; None if no settings meet the bounds."""
+        """Return the path of the file with the base scenario; None if no settings meet the bounds."""
         return self._file("start")
 
     @property
     def scenario(self) -> Path | None:
-        """Return the file of the best scenario; None if no settings meet the bounds."""
+        """Return the path of the file with the best scenario; None if no settings meet the bounds."""
         return self._file("best")
 
     @property
     def unseen_seed(self) -> int:
-        """Return the first seed that neither the search nor its confirmation has used."""
+        """Return the number after the largest seed that the tuning uses, for a comparison with unused seeds."""
         return self.answer.searched.tuning.never_seen_seed
 
     def __getitem__(self, figure: str) -> FigureComparison:
-        """Return the difference between base and best in a figure, by its name."""
+        """Return the comparison of a metric, from `figures`, by the metric's name. Raise `KeyError` for
+        other names.
+        """
         return figure_named(self.figures, figure)
 
     def _file(self, what: str) -> Path | None:
@@ -99,34 +111,39 @@ class TuneAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """The result of a tuning; its runs and tables are in `folder`."""
+    """The result of `tune`. The runs and tables are in `folder`."""
 
     folder: Path
     tuned: Tuned
     answers: Sequence[TuneAnswer]
-    """One answer; if there are conditions, one answer for each."""
+    """The answers, one for each condition; one answer without conditions."""
 
     @property
     def runs(self) -> int:
-        """Return the number of runs of search and finals, without those of base and best on fresh seeds."""
+        """Return the number of runs of the search, with the runs of `final_seeds`.
+
+        Runs of the base, and runs with fresh seeds, are not counted.
+        """
         return sum(found.runs + found.final_runs for found in self.tuned.searches)
 
     @property
     def made(self) -> int:
-        """Return the number of runs that this call has made, of any kind."""
+        """Return the number of runs of any kind that this call has executed."""
         return self.tuned.made
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the errors of failed runs, by run."""
+        """Return the errors of failed runs, by the name of the run."""
         return errors_by_run(self.tuned.failures)
 
     def table(self, name: str) -> Table:
-        """Return a table: `answer`, `front`, `importance`, `tried`, or one of those of `SweepResult.table`."""
+        """Return a table: `answer`, `front`, `importance`, `tried`, or a table that `SweepResult.table` can
+        return.
+        """
         return table_of(self.folder, name, _TABLES)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of `hearsay tune --json`, without its report."""
+        """Return the object that `hearsay tune --json` prints, without the path of the report."""
         return tuned_json(self.tuned, self._answers, self.folder)
 
     @property
@@ -170,16 +187,20 @@ def tune(
     remote: str | None = None,
     progress: Progresses | None = None,
 ) -> TuneResult:
-    """Find the parameters that do best within bounds: by a tune file, or by a scenario and the keys to `vary`.
+    """Find the parameters with the best value of a metric within bounds.
 
-    `vary` has the values of each key to search, or a range such as `"4..12"`. `aim` names the figure to optimise, and
-    `bounds` limit others (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` is a key that you
-    cannot choose: each of its values gets an answer. `overrides` changes keys of the base scenario. `seeds` to
-    `engine` replace keys of the file. Runs are made as by `sweep`, and finished runs are kept. All files are in `out`
+    `what` is a tune file or, with `vary`, a scenario file or preset. `vary` has for each key the values to search, or
+    a range such as `"4..12"`. `aim` is the metric to optimise, and `bounds` limit metrics
+    (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` has one key that is not yours to
+    choose, with values; each value gets an answer. `vary`, `aim`, `bounds` and `condition` are not allowed with a
+    tune file.
+
+    `overrides` has other values for keys of the base scenario. The parameters from `seeds` to `engine` replace keys
+    of the tune file. Runs are executed as by `sweep`, and finished runs are not repeated. All files are in `out`
     (default: `sweeps/tune-NAME`).
 
-    Raises `StudyError`, whose `problems` has a line for each mistake. It is not an error if no settings meet the
-    bounds: then `best` of the answer is None, and its `words` name the nearest settings.
+    Raise `StudyError`, whose `problems` has a line for each mistake. It is not an error if no settings meet the
+    bounds: then `best` of the answer is None, and `words` of the answer names the settings that come nearest.
     """
     require_extra("tune")
     given = {
@@ -194,17 +215,14 @@ def tune(
     changes: Document = {key: value for key, value in given.items() if value is not None}
     bounds = (bounds,) if isinstance(bounds, str) else bounds
     asked = _axes_of(vary), aim, bounds, _axes_of(condition), changes, texts_of(overrides)
-    tuning, text = asked_tuning(str(what), *asked, _DECLARATION_NAMES)
+    tuning, text = asked_tuning(str(what), *asked, prefix="")
     found = spaces(tuning)
     open_maker = choose_pack_maker(tuning.study, Where(master, remote), say_nothing)
-    folder = StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))
-    try:
+    with closing(StudyFolder.open(FOLDER / f"tune-{tuning.name}" if out is None else Path(out))) as folder:
         folder.write_text("tune.toml", text)
         tuned = Tune(found, folder, open_maker, progress or say_nothing, again=retry).run()
         answers = [answer_of(searched) for searched in tuned.searches]
         write_answers(folder, tuning, answers)
-    finally:
-        folder.release()
     return TuneResult(folder.path, tuned, [TuneAnswer(answer, folder.path) for answer in answers])
 
 

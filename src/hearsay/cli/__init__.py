@@ -1,1 +1,1 @@
-"""The command line: one file per command, thin. Heavy libraries load inside the command that needs them."""
+"""The command line: a module for each command. A command imports heavy libraries inside its functions."""

@@ -1,45 +1,61 @@
-"""`hearsay analyze`: traces to tables on Spark, and the answers."""
+"""`hearsay analyze`: compute the result tables of runs on Spark, and print the answers.
+
+The answers of an analysis are its main metrics: a JSON object for each topic of each run. The commands `demo`,
+`report` and `trace` share functions of this module, which load runs, write result tables, and open stores.
+"""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.analysis import analyzed_on_spark, failures_in_one_line, load_readable, show_answers, store_session
 from hearsay.cli.arguments import PathOrUri, Real, require_distinct
-from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import counted, say, spark_options, start_spark_ahead
-from hearsay.extras import require_extra
+from hearsay.cli.ending import CommandFailed, WrongInput, print_json
+from hearsay.cli.spark import SparkWork, counted, say, spark_options, spark_steps, start_spark_ahead
+from hearsay.metrics import Metric, shown_in, value_at, without_unknown
+from hearsay.number_text import text_of
+from hearsay.text import prose, table_text
+from hearsay.user_errors import Failure, InvalidInput, require_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hearsay.pipeline.spark.place import Where
+    from hearsay.pipeline.output.folders import Folder
+    from hearsay.pipeline.run_facts import RunFacts
+    from hearsay.pipeline.spark.settings import Where
+
+_NAMES = ("run", "topic", "router")
+_NOT_MEASURED = "n/m"
+_TOPIC_BYTES = "sent per node: the parts of each topic, without IWANT, which names no topic"
+_MAX_NAME_LENGTH = 40
+BYTES_PER_ROW = 7
+"""Approximate size of a trace row in a file."""
 
 
 @click.command("analyze")
 @click.argument("runs", nargs=-1, required=True, type=PathOrUri(path_type=Path))
 @spark_options
 @click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR",
-              help="Write to DIR/RUN instead of the run folders.")  # fmt: skip
+              help="Write the tables to DIR/RUN instead of the run folders.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
-              help="A node counts only if it stays this long after a message; "
+              help="A node counts for a message only if it stays in the topic this long after the publication; "
               "default: linger_s of the scenario, or 30.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Update the tables of one run while it is written.")
 @click.option("--interval", type=Real(min=0.05), default=2.0, show_default=True, metavar="SECONDS",
               help="With --follow: time between two searches for new files.")  # fmt: skip
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
-@click.option("--allow-bad", is_flag=True, help="Skip unreadable runs and exit 0.")
+@click.option("--allow-bad", is_flag=True, help="Skip unreadable runs, and exit 0 in spite of them.")
 @click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
-              help="tracestat: the output format of go-libp2p's tracestat.")  # fmt: skip
-@click.option("--stats", is_flag=True, help="Print Spark's counters of each step on stderr.")
+              help="answers: a table of metrics; tracestat: the format of go-libp2p-pubsub's tool.")  # fmt: skip
+@click.option("--stats", is_flag=True, help="Print the counters of Spark for each step on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Analyse run folders: metric tables in RUN/metrics, the answers on the terminal."""
+    """Analyse run folders. Write metric tables to RUN/metrics, and print the answers."""
     if options["shape"] == "tracestat":
         if options["follow"]:
             raise WrongInput("--follow and --format tracestat: give one; tracestat writes no tables")
@@ -47,7 +63,7 @@ def command(**options: Any) -> None:
             raise WrongInput("--json and --format tracestat: give one; tracestat prints text")
         _tracestat(options["runs"], options["allow_bad"])
         return
-    from hearsay.pipeline.spark.place import heap
+    from hearsay.pipeline.spark.settings import heap
 
     where = options["where"]
     require_extra("spark")
@@ -57,8 +73,8 @@ def command(**options: Any) -> None:
     window_us = None if window is None else round(window * 1_000_000)
     if options["follow"]:
         if options["stats"]:
-            raise WrongInput("--stats: must go without --follow")
-        follow(options, window_us)
+            raise WrongInput("--stats cannot be used with --follow")
+        _follow(options, window_us)
         return
     if options["until_complete"]:
         raise WrongInput("--until-complete needs --follow")
@@ -71,8 +87,8 @@ def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> No
     require_distinct(places)
     if not any(isinstance(place, str) for place in (*places, out)):
         start_spark_ahead(where, places)
+    from hearsay.pipeline.output.folders import claimed_outputs
     from hearsay.pipeline.output.hadoop_folder import folder_at, within
-    from hearsay.pipeline.output.outputs import claimed_outputs
     from hearsay.pipeline.spark.work_folder import work_folder
 
     with work_folder() as scratch, store_session(where, [*places, out]) as opened:
@@ -92,7 +108,7 @@ def _analyze(where: Where, window_us: int | None, options: dict[str, Any]) -> No
 
 
 def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
-    from hearsay.ingest.tracestat import tracestat
+    from hearsay.ingest.source_record import tracestat
     from hearsay.pipeline.output.folders import Folder
 
     require_distinct(paths)
@@ -109,7 +125,7 @@ def _tracestat(paths: tuple[Path | str, ...], allow_bad: bool) -> None:
 
 
 def _print_bad(bad: list[str]) -> None:
-    """Print the problems of unreadable runs now, because the start of Spark takes a while."""
+    """Print the problems of the runs that cannot be read. This precedes the start of Spark, which takes seconds."""
     for problem in bad:
         click.echo(f"hearsay: left out: {problem}", err=True)
 
@@ -119,16 +135,13 @@ def _fail_if_bad(bad: list[str], good: int, allow_bad: bool) -> None:
         raise CommandFailed(f"{len(bad)} of {len(bad) + good} runs could not be read; --allow-bad accepts that")
 
 
-def follow(options: dict[str, Any], window_us: int | None) -> None:
-    """Follow one run until a signal; with --until-complete, until the run is complete."""
-    from hearsay.pipeline.analyze import headlines
-    from hearsay.pipeline.follow import Follower, has_begun, of_a_run
-    from hearsay.pipeline.output.folders import is_same
+def _follow(options: dict[str, Any], window_us: int | None) -> None:
+    """Update the tables of one run until a signal or, with --until-complete, until the run is complete."""
+    from hearsay.pipeline.analyze import Follower, has_begun, headlines, of_a_run
+    from hearsay.pipeline.output.folders import carry, is_same
     from hearsay.pipeline.output.hadoop_folder import folder_at, within
-    from hearsay.pipeline.output.outputs import carry
-    from hearsay.pipeline.spark.place import SparkUnavailable
     from hearsay.pipeline.spark.session import spark_session
-    from hearsay.pipeline.spark.settings import SMALL_ROWS
+    from hearsay.pipeline.spark.settings import SMALL_ROWS, SparkUnavailable
     from hearsay.pipeline.spark.work_folder import work_folder
     from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 
@@ -150,7 +163,9 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
             is_claimed = False
 
             def own_output() -> None:
-                """Claim the output, a run folder only when it has a trace: before that, it belongs to its writer."""
+                """Claim the output, unless this has happened. If the output is the run folder, wait until the folder
+                has a trace, because the writer of the run claims the folder first.
+                """
                 nonlocal is_claimed
                 if not is_claimed and (has_begun(source.path) or not is_same(source.path, output.path)):
                     opened.enter_context(output.claim(source.path))
@@ -186,5 +201,167 @@ def follow(options: dict[str, Any], window_us: int | None) -> None:
 
 
 def _rows_so_far(path: Path) -> int:
-    """Return an estimate of the number of trace rows in a run folder. A row takes about seven bytes."""
-    return sum(file.stat().st_size for file in path.glob("trace/class=*/part-*.parquet")) // 7
+    """Return an estimate of the number of trace rows in a run folder, from the size of its files."""
+    return sum(file.stat().st_size for file in path.glob("trace/class=*/part-*.parquet")) // BYTES_PER_ROW
+
+
+def load_readable(folders: Sequence[Folder], window_us: int | None) -> tuple[dict[Folder, RunFacts], list[str]]:
+    """Return the facts of the runs that can be read, by folder, and a line for each problem of the other runs.
+
+    `window_us` is the time that a node must stay in the topic after a publication to be eligible for the message;
+    None is the default.
+    """
+    from hearsay.pipeline.output.folders import load_folders
+    from hearsay.trace.folder.manifest import RunFolderError
+
+    good: list[Folder] = []
+    bad: list[str] = []
+    for folder in folders:
+        try:
+            problems = folder.problems()
+            if not problems:
+                load_folders([folder])
+        except RunFolderError as error:
+            problems = [str(error).replace(str(folder.path), str(folder))]
+        if problems:
+            bad.extend(problem if str(folder) in problem else f"{folder}: {problem}" for problem in problems)
+        else:
+            good.append(folder)
+    return dict(zip(good, load_folders(good, window_us), strict=True)), bad
+
+
+@contextmanager
+def store_session(where: Where, places: Sequence[Path | str | None]) -> Generator[SparkWork | None]:
+    """Yield an open Spark session if one of these places is the URI of a store, because only Spark reads stores;
+    otherwise yield None. Raise `WrongInput` for a store with --remote.
+    """
+    from hearsay.pipeline.spark.settings import SMALL_ROWS
+
+    uri = next((place for place in places if isinstance(place, str)), None)
+    if uri is None:
+        yield None
+    elif where.remote is not None:
+        raise WrongInput(f"{uri}: --remote does not reach stores; use --master or embedded Spark")
+    else:
+        with spark_steps(where, SMALL_ROWS) as work, failures_in_one_line():
+            yield work
+
+
+@contextmanager
+def failures_in_one_line() -> Generator[None]:
+    """Raise `CommandFailed` with one line in place of an exception of the analysis in the block. `Failure` and
+    `InvalidInput` are not replaced.
+    """
+    from hearsay.pipeline.spark.failures import in_one_line
+    from hearsay.trace.folder.manifest import RunFolderError
+
+    try:
+        yield
+    except (RunFolderError, OSError) as error:
+        raise CommandFailed(str(error)) from None
+    except (Failure, InvalidInput):
+        raise
+    except Exception as error:
+        raise CommandFailed(
+            f"the analysis failed: {in_one_line(error)}; tables of earlier analyses are complete"
+        ) from None
+
+
+@contextmanager
+def copied_runs(where: Where, places: Sequence[Path | str]) -> Generator[Sequence[Path]]:
+    """Yield a local folder for each of these runs. For a run in a store, it has copies of the files that a report
+    needs.
+    """
+    from hearsay.pipeline.output.folders import is_for_a_report
+    from hearsay.pipeline.output.hadoop_folder import folder_at
+    from hearsay.pipeline.spark.work_folder import work_folder
+
+    require_extra("spark")
+    with work_folder() as scratch:
+        with store_session(where, places) as opened:
+            folders = [folder_at(place, opened and opened.session, scratch) for place in places]
+            for folder in folders:
+                folder.refresh(is_for_a_report)
+        yield [folder.path for folder in folders]
+
+
+def analyzed_on_spark(
+    where: Where, runs: Sequence[RunFacts], outputs: Mapping[str, Folder], opened: SparkWork | None = None
+) -> list[dict[str, Any]]:
+    """Analyse runs on Spark, write the result tables into the outputs, and return the answers.
+
+    `outputs` has a folder for each run, by the name of the run; the caller has claimed these folders. `opened` is the
+    session to use; if it is None, open a new session. Raise `CommandFailed` with one line for a failure.
+    """
+    from hearsay.pipeline.analyze import analyze, headlines
+    from hearsay.pipeline.output.folders import carry
+    from hearsay.pipeline.spark.session import adapt
+
+    rows = sum(run.rows for run in runs)
+    with spark_steps(where, rows) if opened is None else nullcontext(opened) as work, failures_in_one_line():
+        if opened is not None:
+            adapt(work.session, rows, dict(where.conf))
+        for run in runs:
+            carry(run.path, outputs[run.name])
+        analyze(work.session, runs, outputs, work.step)
+        return headlines(runs, outputs)
+
+
+def show_answers(lines: list[dict[str, Any]], outputs: Sequence[Folder], as_json: bool) -> None:
+    """Print the answers as JSON, or as a table.
+
+    Below the table, print the warnings about each run, and the folders of the result tables.
+    """
+    if as_json:
+        print_json(lines)
+        return
+    from hearsay.pipeline.output.tables import read_table
+
+    if lines:
+        click.echo(answers_text(lines))
+    for output in outputs:
+        for check in read_table(output.path, "quality").to_pylist():
+            name = output.path.resolve().name
+            if check["check"] == "not_due":
+                click.echo(f"{name}: {check['detail']}")
+            elif check["check"] == "incomplete" and check["rows"]:
+                ended = f"is {check['detail']}" if check["detail"] else "was interrupted"
+                click.echo(f"{name}: INCOMPLETE: the run {ended}, its figures end there")
+    for output in outputs:
+        click.echo(f"tables: {output}/metrics")
+
+
+def answers_text(lines: list[dict[str, Any]]) -> str:
+    """Return the answers as a table. Leave out the column of topics if all answers are about the same topic, and the
+    column of routers if each run has the name of its router.
+    """
+    known = (metric.name for metric in shown_in("terminal") for line in lines if value_at(line, metric) is not None)
+    metrics = without_unknown(shown_in("terminal"), known)
+    names = [name for name in _NAMES if name == "run" or not _is_redundant(name, lines)]
+    head = [*names, *(metric.heading for metric in metrics)]
+    rows = [
+        [*(_printable(str(line[name])) for name in names), *(_cell(line, metric) for metric in metrics)]
+        for line in lines
+    ]
+    text = table_text(head, rows, left=len(names))
+    notes: list[str] = []
+    if len({line["run"] for line in lines}) < len(lines):
+        notes.append(prose(_TOPIC_BYTES))
+    if any(_NOT_MEASURED in row for row in rows):
+        notes.append("n/m: not measured")
+    return "\n".join([text, *notes])
+
+
+def _is_redundant(name: str, lines: list[dict[str, Any]]) -> bool:
+    if name == "router":
+        return all(line["router"] == line["run"] for line in lines)
+    return len({line[name] for line in lines}) == 1
+
+
+def _cell(line: dict[str, Any], metric: Metric) -> str:
+    value = value_at(line, metric)
+    return _NOT_MEASURED if value is None else text_of(value, metric.form)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)[:_MAX_NAME_LENGTH]

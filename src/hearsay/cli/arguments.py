@@ -1,4 +1,4 @@
-"""Values of options: paths, KEY=VALUE settings, and numbers within a range."""
+"""Types of options: paths, numbers within a range, and settings such as KEY=VALUE."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from typing import Any
 import click
 
 from hearsay.cli.ending import WrongInput
-from hearsay.trace.folder.exact_paths import place_of
+from hearsay.trace.language.places import place_of
 
 
 class GivenPath(click.Path):
-    """A path that is not empty: an empty one usually comes from an unset variable, and means the current folder."""
+    """The type of a path that is not empty. An empty path usually comes from an unset variable, and would mean the
+    current folder.
+    """
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):
-            self.fail("empty; give a path (a variable that is not set?)", param, ctx)
+            self.fail("the path is empty; is a variable not set?", param, ctx)
         place = place_of(os.fspath(value))
         if isinstance(place, str):
             return self.store(place, param, ctx)
         return super().convert(place, param, ctx)
 
     def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Raise `WrongInput` for the URI of a store; subclasses may return the URI instead."""
-        raise WrongInput(f"{uri}: only analyze, report and trace import reach a store; give a folder and copy it")
+        """Raise `WrongInput`, because the command does not accept the URI of a store."""
+        raise WrongInput(f"{uri}: only analyze, report and trace import can use a store; give a local folder")
 
 
 class PathOrUri(GivenPath):
-    """A path, or the URI of a store. The URI is returned as text."""
+    """The type of a path, or of the URI of a store. The value of a URI is a str."""
 
     def store(self, uri: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return uri
 
 
 def require_distinct(places: Sequence[Path | str]) -> None:
-    """Raise `WrongInput` if two of these paths and URIs mean the same place."""
+    """Raise `WrongInput` if two of these paths and URIs name the same place."""
     first: dict[Path | str, Path | str] = {}
     problems: list[str] = []
     for path in places:
@@ -52,7 +54,10 @@ def require_distinct(places: Sequence[Path | str]) -> None:
 def settings_of(
     given: Sequence[str], option: str = "--set", form: str = "section.key=value"
 ) -> list[tuple[str, str]]:
-    """Return the keys and values of an option that may be repeated."""
+    """Return pairs of key and value from the values of an option such as `--set`, which may be repeated.
+
+    `form` is the form of a value, for the message about a value of another form. Raise `WrongInput` for such a value.
+    """
     pairs: list[tuple[str, str]] = []
     for text in given:
         key, equals, value = text.partition("=")
@@ -63,10 +68,10 @@ def settings_of(
 
 
 class Whole(click.IntRange):
-    """A whole number from `min` to `max`, both included."""
+    """The type of a whole number from `min` to `max`, both included; None is no limit."""
 
     def _describe_range(self) -> str:
-        return "" if self.min is None and self.max is None else super()._describe_range()
+        return super()._describe_range() if _range(self.min, self.max) else ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
@@ -76,10 +81,10 @@ class Whole(click.IntRange):
 
 
 class Real(click.FloatRange):
-    """A number from `min` to `max`, both included."""
+    """The type of a finite number from `min` to `max`, both included; None is no limit."""
 
     def _describe_range(self) -> str:
-        return "" if self.min is None and self.max is None else super()._describe_range()
+        return super()._describe_range() if _range(self.min, self.max) else ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
@@ -89,11 +94,6 @@ class Real(click.FloatRange):
         if number is None or not isfinite(number):
             self.fail(f"{value} is not a number{_range(self.min, self.max)}", param, ctx)
         return number
-
-
-def counted(number: int, what: str) -> str:
-    """Return a counted noun: "1 peer", "1,200 peers"."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`hearsay check`: compare metrics with a budget file. For CI: print each excess, and exit 1 if there is one."""
+"""`hearsay check`: run the cases of a budget file, and exit with 1 if a budget is broken, for CI."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 from hearsay.cli.arguments import GivenPath
 from hearsay.cli.ending import CommandFailed, print_json
-from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import FOLDER, make_runs, print_failures
+from hearsay.cli.spark import spark_options
+from hearsay.cli.sweep import FOLDER, make_runs, print_failures
 
 
 @click.command("check")
@@ -18,21 +18,21 @@ from hearsay.cli.study_session import FOLDER, make_runs, print_failures
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Folder of runs and tables (default: {FOLDER}/check-BUDGET).")  # fmt: skip
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Run the cases of a budget file; exit 1 if a limit is exceeded."""
-    from hearsay.studies.budgets import judge, judged_words, load_budgets
-    from hearsay.studies.folder import StudyFolder
+    """Run the cases of the file BUDGET; exit 1 if a metric is outside its bounds or a run fails."""
+    from hearsay.number_text import plain
+    from hearsay.studies.budgets import judged_words, judgements, load_budgets
+    from hearsay.studies.results import StudyFolder
     from hearsay.studies.runner import Sweep
-    from hearsay.text.numbers import plain
-    from hearsay.text.tables import prose
+    from hearsay.text import prose
 
     path: Path = options["budget"]
     study, points, cases = load_budgets(path)
     folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
     sweep = Sweep(study, points, folder, again=True)
     swept = make_runs(sweep, options["where"])
-    found = judge(cases, points, swept.results)
+    found = judgements(cases, points, swept.results)
     if options["as_json"]:
         answer = [
             {

@@ -1,4 +1,4 @@
-"""`hearsay demo`: a small tour. Simulate the routers on one network, analyse on Spark, write the report."""
+"""`hearsay demo`: simulate five routers on one network, analyse the traces on Spark, and write a report."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 WARMUP_S = 30
-"""Episub needs this time to connect its nodes. All routers get it, so that runs differ in the router only."""
+"""Episub needs this time to connect its nodes. All runs have this time, so that they differ only in the router."""
 STATE_INTERVAL_S = 1
-"""The demo's run is so small that it can record states more often than the default."""
+"""Runs of the demo are small, so they can record the size of states more often than the default."""
 
 
 @click.command("demo")
-@click.option("--nodes", type=Whole(1, 10_000), default=300, show_default=True)
-@click.option("--messages", type=Whole(0, 1000), default=20, show_default=True)
-@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of lost RPCs.")
-@click.option("--seed", type=Whole(0), default=1, show_default=True)
-@click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True)
+@click.option("--nodes", type=Whole(1, 10_000), default=300, show_default=True, help="Number of nodes.")
+@click.option("--messages", type=Whole(0, 1000), default=20, show_default=True, help="Number of messages.")
+@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of RPCs that are lost.")
+@click.option("--seed", type=Whole(0), default=1, show_default=True, help="Random seed.")
+@click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True,
+              help="Folder of the runs and the report.")  # fmt: skip
 def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> None:
-    """Simulate the routers on one network, analyse the traces on embedded Spark, write and name the report."""
-    from hearsay.cli.analysis import analyzed_on_spark, answers_text, load_readable
-    from hearsay.cli.spark_steps import require_spark_at
-    from hearsay.pipeline.output.folders import Folder
-    from hearsay.pipeline.output.outputs import claimed_outputs
-    from hearsay.pipeline.spark.place import Where
+    """Simulate five routers on one network, analyse the traces on embedded Spark, write a report and print
+    its path.
+    """
+    from hearsay.cli.analyze import analyzed_on_spark, answers_text, load_readable
+    from hearsay.cli.spark import require_spark_at
+    from hearsay.pipeline.output.folders import Folder, claimed_outputs
+    from hearsay.pipeline.spark.settings import Where
     from hearsay.report.html import require_report_or_nothing
-    from hearsay.report.write import write_report
+    from hearsay.report.run_page import write_report
     from hearsay.trace.folder.own_folders import Holds, claim
 
     require_spark_at(Where())
@@ -65,10 +67,10 @@ def command(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Non
 
 
 def _simulate(nodes: int, messages: int, loss: float, seed: int, out: Path) -> Sequence[Path]:
-    from hearsay.cli.spark_steps import simulated_time
+    from hearsay.cli.progress import simulated_time
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
-    from hearsay.trace.write.run_folder import RunFolder
+    from hearsay.trace.folder.run_folder import RunFolder
 
     folders: list[Path] = []
     for router in ROUTERS:

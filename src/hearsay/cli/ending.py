@@ -1,4 +1,4 @@
-"""The end of a command: one line on stderr and an exit code for each failure."""
+"""The end of a command: an exit code and, for a failure, one line or more on stderr."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import TextIO
 import click
 
 from hearsay.cli.signals import Signalled, Unwound
-from hearsay.extras import MissingExtra, how_to_install
-from hearsay.user_errors import Failure, InvalidInput
+from hearsay.user_errors import Failure, InvalidInput, MissingExtra, how_to_install
 
 
 def system_words(error: OSError) -> str:
-    """Return the operating system's message with the file's name, without the error number."""
+    """Return the operating system's message for an error, after the name of the file if known, without the error
+    number.
+    """
     place = f"{error.filename}: " if error.filename is not None else ""
     return f"{place}{error.strerror or error}"
 
@@ -30,18 +31,21 @@ def print_json(value: object, *, allow_nan: bool = True) -> None:
 
 
 class CommandFailed(Failure):
-    """A command that could not do its work."""
+    """The failure of a command with usable options, such as a file that cannot be written. The exit code is 1."""
 
 
 class WrongInput(InvalidInput):
-    """Options or arguments that cannot be used."""
+    """The error for options or arguments that a command cannot use. The exit code is 2."""
 
 
 DEBUG = "HEARSAY_DEBUG"
+"""The environment variable with which an error also prints its traceback."""
 
 
 class _Stderr(io.TextIOWrapper):
-    """A stream that ignores write errors, so that a command continues when stderr is closed."""
+    """Standard error that ignores write errors, so that a command continues after the other end of stderr is
+    closed.
+    """
 
     def write(self, text: str, /) -> int:
         with suppress(OSError):
@@ -54,17 +58,21 @@ class _Stderr(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Make stdout and stderr writable, even if they are closed or unbuffered; `sys.__stdout__` stays open."""
+    """Replace `sys.stdout` and `sys.stderr` if a write to them could end the command.
+
+    A stream that was closed at the start becomes the null device. An unbuffered stdout gets a buffer. stdout replaces
+    characters that its encoding does not have, and stderr ignores write errors.
+    """
     out: TextIO | None = sys.stdout
     stream: TextIO | None = sys.stderr
     if out is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif isinstance(raw := getattr(out, "buffer", None), io.RawIOBase):
-        # PYTHONUNBUFFERED: without a buffer, unwritten output is lost.
+        # PYTHONUNBUFFERED is set: without a buffer, a write that the system accepts only in part loses the rest.
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), out.encoding, out.errors, line_buffering=True)
     reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and sys.stdout.errors == "strict":
-        reconfigure(errors="replace")  # a character that the terminal's encoding lacks must not end the command
+        reconfigure(errors="replace")
     if stream is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     elif (buffer := getattr(stream, "buffer", None)) is not None:
@@ -72,7 +80,7 @@ def open_streams() -> None:
 
 
 def ending(error: BaseException) -> int:
-    """Print a line with the reason for the end of the command, and return the exit code."""
+    """Print the reason why an exception ends the command, and return the exit code."""
     if os.environ.get(DEBUG):
         _show_traceback(error)
     match error:
@@ -88,38 +96,9 @@ def ending(error: BaseException) -> int:
             return _report(signalled.code, str(signalled))
         case InvalidInput():
             return _report(2, *error.problems)
-        case Failure():
-            return _report(1, str(error))
-        case _:
-            return _failed(error)
-
-
-def _show_traceback(error: BaseException) -> None:
-    """Print the traceback with all causes, including those that `from None` hides."""
-    cause: BaseException | None = error
-    while cause is not None:
-        cause.__suppress_context__ = cause.__cause__ is not None
-        cause = cause.__cause__ or cause.__context__
-    traceback.print_exception(error)
-
-
-def close_output(code: int) -> int:
-    """Flush standard output, and return the exit code: `code`, or an error code if that fails."""
-    try:
-        sys.stdout.flush()
-        return code
-    except OSError as error:
-        _discard_output()
-        if isinstance(error, BrokenPipeError):
-            return code or 1
-        return _report(1, f"standard output cannot be written to: {error.strerror}")
-
-
-def _failed(error: BaseException) -> int:
-    match error:
         case OSError() if _output_is_at_fault():
             return 1
-        case MissingExtra():
+        case Failure() | MissingExtra():
             return _report(1, str(error))
         case ModuleNotFoundError() if (how := how_to_install(error.name or "")) is not None:
             return _report(1, how)
@@ -135,6 +114,29 @@ def _failed(error: BaseException) -> int:
             return _report(1, f"{words}; {DEBUG}=1 shows its traceback")
 
 
+def _show_traceback(error: BaseException) -> None:
+    """Print the traceback of an error and of all its causes, even of those that `from None` hides."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__suppress_context__ = cause.__cause__ is not None
+        cause = cause.__cause__ or cause.__context__
+    traceback.print_exception(error)
+
+
+def close_output(code: int) -> int:
+    """Flush standard output, and return the exit code: `code`, or 1 if the flush fails. After a broken pipe, a `code`
+    other than 0 stays.
+    """
+    try:
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        _discard_output()
+        if isinstance(error, BrokenPipeError):
+            return code or 1
+        return _report(1, f"standard output cannot be written to: {error.strerror}")
+
+
 def _output_is_at_fault() -> bool:
     try:
         sys.stdout.flush()
@@ -144,7 +146,7 @@ def _output_is_at_fault() -> bool:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device, so that the interpreter's flush at exit cannot fail."""
+    """Redirect standard output to the null device, so that the flush at the exit of the interpreter cannot fail."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -152,7 +154,6 @@ def _discard_output() -> None:
 
 
 def _report(code: int, *lines: str) -> int:
-    """Print lines on stderr, and return the exit code `code`."""
     for line in lines:
         print(f"hearsay: {line}", file=sys.stderr)
     return code

@@ -1,4 +1,6 @@
-"""`hearsay node`: run a real node on the terminal. This file has its options, their checks and the exit codes."""
+"""`hearsay node`: run a real node on the terminal. This file has the options of the command and the checks of their
+values.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("node")
 @click.option("--listen", multiple=True, metavar="MULTIADDR", default=("/ip4/127.0.0.1/tcp/0",), show_default=True,
-              help="Accept connections here; may be given several times.")  # fmt: skip
+              help="Accept connections at this address; can be repeated.")  # fmt: skip
 @click.option("--connect", multiple=True, metavar="MULTIADDR", help="Stay connected to the peer at this address.")
 @click.option(
     "--rendezvous",
@@ -33,40 +35,41 @@ if TYPE_CHECKING:
 )
 @click.option("--rendezvous-point", is_flag=True, help="Act as a rendezvous point for other nodes.")
 @click.option("--host", type=click.Choice(["own", "libp2p"]), default="own", show_default=True,
-              help="Our own host (TCP), or py-libp2p's (QUIC, WebSocket; needs the extra `libp2p`).")  # fmt: skip
+              help="Hearsay's host (TCP), or py-libp2p's (QUIC, WebSocket; needs the extra `libp2p`).")  # fmt: skip
 @click.option("--dht", is_flag=True, help="Find peers of the node's topics in the DHT (with --host libp2p).")
 @click.option("--mdns", is_flag=True, help="Find peers on the local network (needs the extra `mdns`).")
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
-@click.option("--publish", metavar="TOPIC", help="Publish lines of the input here [default: the first --subscribe].")
+@click.option("--publish", metavar="TOPIC", help="Topic for the lines of input [default: the first --subscribe].")
 @click.option("--wait", type=Real(0), metavar="SECONDS",
-              help="Time that a line waits for a peer [default: 30; with --subscribe no limit].")  # fmt: skip
+              help="Maximum wait of a line for a peer of the topic [default: 30; --subscribe: ∞].")  # fmt: skip
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
-@click.option("--preset", metavar="NAME", help="The router's parameter set [default: v1.1 if it has one, else r1].")
+@click.option("--preset", metavar="NAME", help="Preset of the router [default: v1.1, or its first].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
-@click.option("--no-sign", is_flag=True, help="Unsigned messages; the ID is a hash of the content (StrictNoSign).")
+@click.option("--no-sign", is_flag=True, help="Do not sign (StrictNoSign). The id is a hash of topic and data.")
 @click.option("--message-ids", type=click.Choice(["author", "content", "data"]),
-              help="What identifies a message [default: author; with --no-sign content].")  # fmt: skip
+              help="The id of a message: `author` (author and sequence number), `content` (hash of topic and data) "
+              "or `data` (hash of the data) [default: author; with --no-sign content].")  # fmt: skip
 @click.option("--key", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="The node's identity; created if the file does not exist.")  # fmt: skip
+              help="The file with the node's key; created if it does not exist [default: a new key].")  # fmt: skip
 @click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Reject replayed messages, even after a restart; FILE keeps sequence numbers.")  # fmt: skip
+              help="Reject replayed messages, even after a restart; FILE stores sequence numbers.")  # fmt: skip
 @click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
 @click.option("--metrics", metavar="ADDRESS",
               help="Serve metrics and health over HTTP: HOST:PORT, or PORT for this machine only.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning",
-              show_default=True, help="Level of log records of libraries, on stderr.")  # fmt: skip
+              show_default=True, help="Write log records of this or a higher level to stderr.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Write stderr as one JSON object per line.")
 @click.option("--watch", is_flag=False, flag_value="0", metavar="[[HOST:]PORT]",
-              help="Show the node in a browser; only on this machine unless HOST is given.")  # fmt: skip
+              help="Serve a page that shows the node; only for this machine unless HOST is given.")  # fmt: skip
 @click.option("--watch-stop", is_flag=True, help="Let the page of --watch stop the node, as SIGTERM does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(**options: Any) -> None:
     """Run a libp2p pubsub node until Ctrl-C. Lines of standard input are published.
 
-    Chat between two terminals: run `hearsay node --subscribe chat` in both, and add --connect in the second with the
-    address that the first one prints. A node that only publishes ends with its input, with exit code 1 if a message
-    reached no peer.
+    Chat between two terminals: run `hearsay node --subscribe chat` in both, and add --connect in the second terminal
+    with the address that the first node prints. A node that only publishes ends at the end of the input. The exit
+    code is 1 if a message reached no peer.
     """
     from hearsay.cli.node_logs import begin_logging, ending_as_json
 
@@ -95,21 +98,19 @@ def _run(options: dict[str, Any]) -> None:
 
 
 def _check_addresses(options: dict[str, Any]) -> None:
-    """Raise `WrongInput` if the chosen host cannot use one of the addresses."""
-    from hearsay.libp2p.host.host import Host
+    """Raise `WrongInput` if the chosen host (--host) cannot use one of the given addresses."""
+    from hearsay.libp2p.host import Host
     from hearsay.libp2p.names.errors import EncodingError
     from hearsay.libp2p.names.multiaddr import Multiaddr
     from hearsay.py_libp2p.host import PyLibp2pHost
 
-    can_dial, kinds = Host.can_dial, "TCP, such as /ip4/127.0.0.1/tcp/4001"
-    if options["host"] == "libp2p":
-        can_dial, kinds = PyLibp2pHost.can_dial, "TCP, WebSocket and QUIC, such as /ip4/127.0.0.1/udp/4001/quic-v1"
+    host = PyLibp2pHost if options["host"] == "libp2p" else Host
     for flag in ("listen", "connect", "rendezvous"):
         for address in options[flag]:
             try:
                 parsed = Multiaddr.parse(address)
-                if not can_dial(parsed):
-                    raise WrongInput(f"--{flag} {address}: host {options['host']} supports only {kinds}")
+                if not host.can_dial(parsed):
+                    raise WrongInput(f"--{flag} {address}: host {options['host']} supports only {host.kinds}")
                 if flag != "listen" and any(part in (("tcp", "0"), ("udp", "0")) for part in parsed.parts):
                     raise WrongInput(f"--{flag} {address}: port 0 is not a listening port; ports are 1…65535")
             except EncodingError as error:
@@ -117,7 +118,7 @@ def _check_addresses(options: dict[str, Any]) -> None:
 
 
 def _given_topics(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (flag, topic) for each given topic."""
+    """Yield pairs of option name and topic for each topic of --subscribe and --publish."""
     for flag in ("subscribe", "publish"):
         given = options[flag]
         yield from ((flag, topic) for topic in ((given,) if isinstance(given, str) else given or ()))
@@ -126,11 +127,15 @@ def _given_topics(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _check_topics(options: dict[str, Any]) -> None:
     for flag, topic in _given_topics(options):
         if not topic:
-            raise WrongInput(f"--{flag} '': the name of a topic is empty")
+            raise WrongInput(f"--{flag} '': is empty; the name of a topic must not be")
         try:
             topic.encode()
         except UnicodeEncodeError:
-            raise WrongInput(f"--{flag} {topic!a}: a topic's name is UTF-8") from None
+            raise WrongInput(f"--{flag} {topic!a}: is not valid UTF-8; the name of a topic must be") from None
+
+
+_CONFIG = ("host", "dht", "router", "preset", "listen", "rendezvous", "rendezvous_point", "metrics")
+"""The options whose values are fields of `NodeConfig` with the same names."""
 
 
 def _config(options: dict[str, Any]) -> NodeConfig:
@@ -151,16 +156,9 @@ def _config(options: dict[str, Any]) -> NodeConfig:
         except ValueError as error:
             raise WrongInput(f"--metrics {error}") from None
     config = NodeConfig(
-        host=options["host"],
-        dht=options["dht"],
-        router=options["router"],
-        preset=options["preset"],
-        parameters={key: _plain(value) for key, value in settings},
-        listen=options["listen"],
+        **{name: options[name] for name in _CONFIG},
+        parameters={key: _value_of(value) for key, value in settings},
         bootstrap=options["connect"],
-        rendezvous=options["rendezvous"],
-        rendezvous_point=options["rendezvous_point"],
-        metrics=options["metrics"],
         local_network=options["mdns"],
         signatures=SignaturePolicy.STRICT_NO_SIGN if options["no_sign"] else SignaturePolicy.STRICT_SIGN,
         refuse_replays=options["refuse_replays"] or False,
@@ -176,8 +174,8 @@ def _config(options: dict[str, Any]) -> NodeConfig:
 
 
 def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> None:
-    """Raise `WrongInput` if the router's `allowed_topics` do not contain one of the topics."""
-    from hearsay.core.shell.subscriptions import subscription_filter
+    """Raise `WrongInput` if the router's parameter `allowed_topics` does not allow one of the given topics."""
+    from hearsay.core.shell.received_parts import subscription_filter
 
     chosen = subscription_filter(parameters)
     for flag, topic in _given_topics(options):
@@ -185,8 +183,10 @@ def _check_allowed(options: dict[str, Any], parameters: RouterParameters) -> Non
             raise WrongInput(f"--{flag} {topic}: not one of the router's allowed_topics")
 
 
-def _plain(value: str) -> object:
-    """Return the value of a setting's text: a bool, a whole number, a list as in TOML, or the text itself."""
+def _value_of(value: str) -> object:
+    """Return the value of a parameter from its text: a bool, a whole number, a list as in TOML, or the text
+    itself.
+    """
     if value.startswith("["):
         try:
             return tomllib.loads(f"list = {value}")["list"]

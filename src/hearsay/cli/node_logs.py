@@ -1,11 +1,13 @@
-"""Output of a node on stderr, without messages: lines for people, or with `--log-json` one JSON object per line.
+"""The output of a node on stderr: lines for people or, with `--log-json`, a JSON object per line.
 
-All output is records of Python's `logging`. News about the node (its addresses, peers and errors) are records of the
-logger `hearsay.news` and carry an event, a mapping for JSON. All other records come from modules of this package
-(`hearsay.…`, from `--log-level` on) or are warnings of other libraries.
+This output consists of records of Python's `logging`. News about the node (its addresses, peers and errors) are
+records of the logger `hearsay.news`; each has an event, a mapping whose items are added to the JSON object. The other
+records come from the modules of `hearsay`, with at least the level of `--log-level`, and from other libraries, with
+at least the level of a warning.
 
-Records contain names and reasons that peers chose. A line for people shows unprintable characters as escapes, and a
-continuation line begins with a bar, so that no text can forge a line. In JSON all line breaks are escapes.
+Records contain names and reasons from peers. In a line for people, escapes replace unprintable characters, and the
+lines of a traceback begin with a bar. So no text from a peer can look like a separate line. In JSON, line breaks are
+escapes.
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ from typing import Any, TextIO
 import click
 
 from hearsay.cli.ending import ending
-from hearsay.text.escape import escape
+from hearsay.text import escape
 
 NEWS = logging.getLogger("hearsay.news")
 SIGNALLED = 128
-"""Exit codes above this mean that a signal ended the command on request."""
+"""An exit code above this means that a signal ended the command, which is no error."""
 _FIELDS = "event_fields"
 
 
 def begin_logging(level: str, *, as_json: bool) -> None:
-    """From now on, show the log records of this process on stderr."""
+    """Show log records on stderr from now on: all news, and records of `hearsay` with at least `level`."""
     handler = _Stderr()
     handler.setFormatter(formatter(as_json=as_json))
     root = logging.getLogger()
@@ -47,7 +49,9 @@ def formatter(*, as_json: bool) -> logging.Formatter:
 
 @contextmanager
 def ending_as_json() -> Generator[None]:
-    """Log an exception that ends the command as records with its exit code, and exit with this code."""
+    """If an exception ends the block, log the lines of its message as records with the exit code, and exit with this
+    code.
+    """
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -61,12 +65,14 @@ def ending_as_json() -> Generator[None]:
 
 
 def log_news(event: Mapping[str, Any], text: str, level: int = logging.INFO) -> None:
-    """Log news about the node, which appear at every `--log-level`; `text` is the line for people."""
+    """Log news about the node. They are shown at every `--log-level`. `text` is the line for people."""
     NEWS.log(level, "%s", text, extra={_FIELDS: event})
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """A log handler that writes to the current `sys.stderr`, which may be redirected at any time."""
+    """A log handler that writes to the present `sys.stderr`, even if that was replaced after the creation of the
+    handler.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -104,6 +110,6 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """Return the text with escapes for characters that the stream cannot encode."""
+    """Return the text with an escape in place of each character that the encoding of the stream does not have."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

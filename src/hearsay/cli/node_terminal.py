@@ -1,7 +1,7 @@
-"""A node on the terminal: it prints messages as lines, publishes lines of input, and closes cleanly at a signal.
+"""A node on the terminal: it prints received messages, publishes lines of input, and shuts down at a signal.
 
-Data of peers is escaped, one message per line, so that it can neither forge lines nor control the terminal. With
---json each line is a JSON object, which contains the whole message.
+Each message is one line. Data from peers is escaped, so that it can neither look like another line nor control the
+terminal. With --json, each line is a JSON object with the whole message.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from hearsay.cli.ending import CommandFailed, WrongInput, system_words
 from hearsay.cli.node_logs import encodable, log_news
 from hearsay.cli.published_lines import PublishedLines, shown_topic
 from hearsay.cli.signals import first_signal_of_loop
-from hearsay.extras import require_extra
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import to_text
 from hearsay.node.conduct import Ban
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.sequence_numbers import SequenceFileError
 from hearsay.node.meeting.address_book import AddressNews
 from hearsay.node.node import Node
-from hearsay.text.escape import escape
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.node.sequence_numbers import SequenceFileError
+from hearsay.text import escape
+from hearsay.trace.folder.manifest import RunFolderError
+from hearsay.user_errors import require_extra
 
 if TYPE_CHECKING:
-    from hearsay.cli.watching import WatchedNode
+    from hearsay.cli.watch import WatchedNode
     from hearsay.node.topic import Received, Topic
 
 STATUS_S = 0.5
-"""Seconds between two checks of the number of peers and of the mesh."""
+"""Seconds between two checks of the number of peers and the sizes of meshes."""
 
 
 async def run_node(
     config: NodeConfig, identity: PrivateKey | None, options: Mapping[str, Any]
 ) -> tuple[int | None, list[str]]:
-    """Run a node until a signal, or, if it only publishes, until the end of its input.
+    """Run a node until a signal or, if it only publishes, until the end of its input.
 
-    Returns the signal (None without one) and a line for each problem.
+    Return the number of the signal (None without a signal), and a line for each problem. Raise `WrongInput` or
+    `CommandFailed` if the node cannot start.
     """
     terminal = _Terminal(options)
     async with AsyncExitStack() as stack:
@@ -78,7 +79,7 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
             raise WrongInput("--watch-stop needs --watch")
         return None
     require_extra("sim")
-    from hearsay.cli.watching import WatchedNode
+    from hearsay.cli.watch import WatchedNode
 
     def stop() -> None:
         if not signalled.done():
@@ -88,15 +89,18 @@ def _watched(options: Mapping[str, Any], signalled: asyncio.Future[int]) -> Watc
 
 
 class _Terminal:
-    """The output of the node, and the tasks that print and publish."""
+    """The output of a node on the terminal. It prints news and messages, and runs the tasks that print and
+    publish.
+    """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.subscribe: tuple[str, ...] = tuple(dict.fromkeys(options["subscribe"]))
         self.stays = bool(self.subscribe) or bool(options["rendezvous_point"])
-        """True if the node continues to run when its input has ended."""
+        """True if the node continues to run after the end of its input."""
         self._json: bool = options["as_json"]
 
     async def serve(self, node: Node, lines: PublishedLines, signalled: asyncio.Future[int]) -> None:
+        """Print and publish until a signal, a failure, or the end of the input of a node that only publishes."""
         for address in node.addresses:
             self.print_news({"event": "listening", "address": address}, f"listening: {address}")
         if node.metrics_url is not None:
@@ -118,7 +122,9 @@ class _Terminal:
                 raise ended
 
     def print_news(self, event: dict[str, Any], text: str) -> None:
-        """Print news about the node: an object with --json, otherwise a line on stderr."""
+        """Print news about the node: with --json the object `event` on stdout, otherwise the line `text` on stderr.
+        Without --json, print nothing if `text` is empty.
+        """
         if self._json:
             print(json.dumps(event), flush=True)
         elif text:
@@ -168,7 +174,9 @@ class _Terminal:
         print(encodable(shown, sys.stdout), flush=True)
 
     async def _report(self, node: Node) -> None:
-        """Print a status line whenever the number of peers or the mesh changes."""
+        """Print a status line whenever the number of peers or the size of a mesh has changed. Raise the failure of
+        the node if it fails.
+        """
         before: object = None
         while True:
             if node.failure is not None:

@@ -1,4 +1,4 @@
-"""Read lines of standard input for asyncio, and publish them in a topic."""
+"""The lines of standard input, read under asyncio and published in a topic."""
 
 from __future__ import annotations
 
@@ -7,31 +7,24 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from select import select
 from threading import Semaphore, Thread
 from typing import Any
 
-from hearsay.cli.arguments import counted
 from hearsay.cli.ending import CommandFailed
 from hearsay.node.meeting.address_book import AddressState
 from hearsay.node.node import Node
-from hearsay.text.escape import escape
+from hearsay.number_text import plain, plural
+from hearsay.text import escape
 from hearsay.wire.fields import TooLarge
 
 _PIECE_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class LongLine:
-    """A line that was skipped because it is too long."""
-
-    number: int
-    bytes: int
-
-
 class InputLines:
-    """Lines of a file descriptor as (number, line without its end); `LongLine` for one of more than `limit` bytes."""
+    """The lines of a file descriptor. A thread reads the descriptor, so that neither a terminal nor a file blocks the
+    event loop. `limit` is the maximum number of bytes of a line.
+    """
 
     def __init__(self, limit: int, descriptor: int) -> None:
         self._limit = limit
@@ -41,8 +34,10 @@ class InputLines:
         self._answer: asyncio.Future[bytes | OSError] | None = None
         Thread(target=self._read_pieces, daemon=True, name="standard input").start()
 
-    async def lines(self) -> AsyncIterator[tuple[int, bytes] | LongLine]:
-        """Yield the lines until the end of the input. Raises `OSError` when the input cannot be read."""
+    async def lines(self) -> AsyncIterator[tuple[int, bytes | int]]:
+        """Yield each line until the end of the input: its number, from 1, and its bytes without the line break, or
+        the number of its bytes if they exceed the limit. Raise `OSError` if the input cannot be read.
+        """
         number, begun, skipped = 1, bytearray(), 0
         while piece := await self._piece():
             *whole, rest = piece.split(b"\n")
@@ -51,17 +46,15 @@ class InputLines:
                 number, skipped = number + 1, 0
                 begun.clear()
             begun += rest
-            if len(begun) > self._limit + 1:  # one byte more for a carriage return
+            if len(begun) > self._limit + 1:  # a carriage return at the end is not part of the line
                 skipped += len(begun)
                 begun.clear()
         if begun or skipped:
             yield self._line(number, begun, b"", skipped)
 
-    def _line(self, number: int, begun: bytearray, end: bytes, skipped: int) -> tuple[int, bytes] | LongLine:
+    def _line(self, number: int, begun: bytearray, end: bytes, skipped: int) -> tuple[int, bytes | int]:
         line = bytes(begun + end).removesuffix(b"\r")
-        if skipped or len(line) > self._limit:
-            return LongLine(number, skipped + len(line))
-        return number, line
+        return number, skipped + len(line) if skipped or len(line) > self._limit else line
 
     async def _piece(self) -> bytes:
         self._answer = self._loop.create_future()
@@ -77,9 +70,9 @@ class InputLines:
                 self._wanted.acquire()
                 piece: bytes | OSError
                 try:
-                    select([self._descriptor], [], [])  # a read suspends a background job, select does not
+                    select([self._descriptor], [], [])  # unlike a read, it does not suspend a background job
                     piece = os.read(self._descriptor, _PIECE_BYTES)
-                except BlockingIOError:  # another program set the terminal or pipe to non-blocking
+                except BlockingIOError:  # another program has made the terminal or pipe non-blocking
                     os.set_blocking(self._descriptor, True)
                     self._wanted.release()
                     continue
@@ -93,18 +86,20 @@ class InputLines:
 
 
 WAIT_S = 30.0
-"""Maximum seconds that a line waits for a peer, in a node that only publishes."""
+"""Default of the seconds that a line waits for a peer, if the node ends at the end of the input."""
 ROOM_S = 5.0
 """Maximum seconds that publishing waits for room in the queues of slow peers."""
 FLUSH_S = 10.0
-"""Maximum seconds in which the last messages are sent."""
+"""Maximum seconds that the node waits at the end of the input until the last messages are sent."""
 COUNT_S = 1.0
-"""Maximum seconds for counting the remaining lines, which are not sent."""
+"""Maximum seconds for counting the remaining lines of the input, if no line can be sent any more."""
 LONGEST_TOPIC = 60
-"""Maximum characters of a topic's name in messages for people."""
+"""Maximum number of characters of a topic's name in lines for people."""
 
 
 class PublishedLines:
+    """A publisher of the lines of standard input. It counts the lines that could not be sent."""
+
     def __init__(
         self,
         node: Node,
@@ -113,10 +108,10 @@ class PublishedLines:
         wait_s: float | None,
         say: Callable[[dict[str, Any], str], None],
     ) -> None:
-        """Create the publisher of lines in `topic`.
+        """Create the publisher. `topic` is None if the user has given no topic.
 
-        `stays` is True if the node continues after the end of the input. A line waits for a peer for `wait_s`
-        seconds; None means `WAIT_S`, or no limit if the node stays. `say` prints an event with its text for people.
+        `stays` is True if the node continues after the end of the input. A line waits at most `wait_s` seconds for a
+        peer; None means `WAIT_S` or, if `stays` is True, no limit. `say` prints an event, and a text for people.
         """
         self._node = node
         self._topic = topic
@@ -129,16 +124,18 @@ class PublishedLines:
         self._late = False
 
     async def publish(self) -> None:
-        """Publish lines until the input ends."""
+        """Publish the lines until the end of the input, or until the remaining lines would reach no peer. Raise
+        `CommandFailed` if the input cannot be read.
+        """
         if sys.stdin is None:
             return
         limit = self._node.config.limits.rpc.max_rpc_bytes
         lines = InputLines(limit, sys.stdin.fileno()).lines()
         try:
-            async for line in lines:
-                if isinstance(line, LongLine):
-                    self._refuse(line.number, f"{line.bytes} bytes; at most {limit} fit into an RPC")
-                elif line[1] and not await self._publish(*line):
+            async for number, line in lines:
+                if isinstance(line, int):
+                    self._refuse(number, f"{line} bytes; at most {limit} fit into an RPC")
+                elif line and not await self._publish(number, line):
                     await self._count(lines)
                     break
         except OSError as error:
@@ -151,28 +148,32 @@ class PublishedLines:
                 self._late = True
 
     def problems(self) -> list[str]:
-        """Return a line for each problem of publishing. To be called once, before the node is closed."""
+        """Return a line for each problem of publishing. Call this once, before the node is closed."""
         found: list[str] = []
         if self._waits:
             self._unsent += 1
             self._why_unsent = self.no_recipient_reason()
         if self._unsent:
             topic = escape(shown_topic(str(self._topic)))
-            found.append(f"{counted(self._unsent, 'message')} for topic {topic} reached no peer: {self._why_unsent}")
+            found.append(
+                f"{plain(plural(self._unsent, 'message'))} for topic {topic} reached no peer: {self._why_unsent}"
+            )
         if self._refused and not self._stays:
-            found.append(f"{counted(self._refused, 'line')} of the input could not be sent")
+            found.append(f"{plain(plural(self._refused, 'line'))} of the input could not be sent")
         if self._late:
-            found.append(f"the last messages had not left after {FLUSH_S:g} s: the peers take them too slowly")
+            found.append(f"the last messages had not left after {FLUSH_S:g} s: the peers receive too slowly")
         return found
 
     def unconfirmed(self) -> list[str]:
-        """Return a line if no peer has confirmed the last messages. To be called after the node is closed."""
+        """Return a line if the last messages may be lost, otherwise an empty list. Call this after the node is
+        closed.
+        """
         if self._stays or not self._published or self._node.confirmed is None or self._node.confirmed:
             return []
         return ["the last messages may not have arrived: no peer has confirmed the end of its connection"]
 
     async def _publish(self, number: int, data: bytes) -> bool:
-        """Publish a line. Returns False if further lines would reach no peer."""
+        """Publish the line with this number. Return False if the remaining lines would reach no peer."""
         if self._topic is None:
             self._refuse(number, "no topic to publish to: give --publish")
             return True
@@ -193,7 +194,7 @@ class PublishedLines:
         self._say({"event": "published", "id": done.message_id.hex(), "sent": done.sent, "waiting": done.waiting}, "")
         self._published += bool(done.sent)
         if done.dropped:
-            self._say_error(number, f"not sent to {counted(done.dropped, 'slow peer')}: no room in the queue")
+            self._say_error(number, f"not sent to {plain(plural(done.dropped, 'slow peer'))}: no room in the queue")
         elif not done.sent and self._node.statistics.duplicates > repeated:
             self._say_error(number, "not sent: this content was published before, and the id is a hash of it")
         if not done.sent and self._node.statistics.duplicates == repeated:
@@ -202,7 +203,7 @@ class PublishedLines:
         return True
 
     async def _recipient(self, topic: str) -> bool:
-        """Wait for a peer that would receive a message of the topic. Returns False if none appears in time."""
+        """Wait until a message of the topic would reach a peer. Return False if no peer comes in time."""
         if self._node.reaches_somebody(topic):
             return True
         self._waits = True
@@ -212,12 +213,12 @@ class PublishedLines:
         self._waits = False
         return True
 
-    async def _count(self, lines: AsyncIterator[tuple[int, bytes] | LongLine]) -> None:
-        """Count the rest of the input as unsent."""
+    async def _count(self, lines: AsyncIterator[tuple[int, bytes | int]]) -> None:
+        """Count the remaining lines of the input, except empty lines, as unsent messages."""
         with suppress(TimeoutError):
             async with asyncio.timeout(COUNT_S):
-                async for line in lines:
-                    self._unsent += isinstance(line, LongLine) or bool(line[1])
+                async for _, line in lines:
+                    self._unsent += bool(line)
                 return
         self._why_unsent += "; further lines of the input were not counted"
 
@@ -229,6 +230,7 @@ class PublishedLines:
         self._say({"event": "error", "line": number, "error": text}, f"line {number}: {text}")
 
     def no_recipient_reason(self) -> str:
+        """Return the reason why a message of the topic would reach no peer now."""
         node, limit = self._node, "" if self._wait_s is None else f" within {self._wait_s:g} s"
         if not node.connected:
             troubles = [
@@ -240,12 +242,12 @@ class PublishedLines:
         if not node.peers and node.agreeing:
             return f"{len(node.agreeing)} connected, not yet agreed on a protocol{limit}"
         if not node.peers:
-            return f"no peer that speaks pubsub came{limit}, {counted(len(node.connected), 'other peer')} did"
+            return f"no peer that speaks pubsub came{limit}, {plain(plural(len(node.connected), 'other peer'))} did"
         if not node.topic_peers(str(self._topic)):
-            return f"no subscriber came{limit}, {counted(len(node.peers), 'other peer')} did"
+            return f"no subscriber came{limit}, {plain(plural(len(node.peers), 'other peer'))} did"
         return f"no peer took this node into its mesh{limit}"
 
 
 def shown_topic(name: str) -> str:
-    """Return the name of a topic, shortened for people."""
+    """Return the name of a topic for lines for people; a name above `LONGEST_TOPIC` characters is shortened."""
     return name if len(name) <= LONGEST_TOPIC else f"{name[:LONGEST_TOPIC]}…"

@@ -1,4 +1,6 @@
-"""`hearsay report`: write analysed runs as one HTML file, and figures of runs and studies for papers."""
+"""`hearsay report`: write a report of analysed runs as one HTML file, or draw figures of runs or of a study for a
+paper.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ import click
 
 from hearsay.cli.arguments import GivenPath, PathOrUri, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import spark_options
-from hearsay.extras import require_extra
+from hearsay.cli.spark import spark_options
+from hearsay.user_errors import require_extra
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.spark.place import Where
+    from hearsay.pipeline.spark.settings import Where
     from hearsay.studies.runner import Swept
 
 STUDY = "study.toml"
@@ -26,14 +28,14 @@ TUNING = "tune.toml"
 @click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Output file (default for one run: RUN/report.html).")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write all figures as PNG and PDF for papers instead; RUNS may be a study's folder.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Explain the slowest messages also for large runs and several runs.")
+              help="Write figures for a paper as PNG and PDF instead; RUNS may be a study's folder.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Explain the slowest messages also of several or large runs.")
 @spark_options
 def command(runs: Sequence[Path | str], out: Path | None, figures: Path | None, explain: bool, where: Where) -> None:
     """Write a report of analysed runs as one HTML file, with several runs side by side.
 
-    With --figures, write the figures of runs or of a study for a paper (needs the extra `figures`).
-    Only runs in a store need Spark.
+    With --figures, write figures of the runs or of a study for a paper (needs the extra `figures`). Spark is needed
+    only for runs in a store.
     """
     here = [run for run in runs if isinstance(run, Path)]
     if figures is None and out is None and (len(runs) > 1 or not here):
@@ -42,7 +44,7 @@ def command(runs: Sequence[Path | str], out: Path | None, figures: Path | None, 
     if len(here) == len(runs):
         _write(here, out, figures, explain)
         return
-    from hearsay.cli.analysis import copied_runs
+    from hearsay.cli.analyze import copied_runs
 
     with copied_runs(where, runs) as folders:
         _write(folders, out, figures, explain)
@@ -54,17 +56,18 @@ def _write(runs: Sequence[Path], out: Path | None, figures: Path | None, explain
     if figures is None:
         click.echo(f"report: {_report(runs, out, explain)}")
     elif explain:
-        raise WrongInput("--figures and --explain: explanations are part of a report")
+        raise WrongInput("--figures and --explain: give one; explanations are part of a report")
     elif out is not None:
-        raise WrongInput("--figures and --out: two commands write the figures and the report")
+        raise WrongInput("--figures and --out: give one; use one command for the figures and one for the report")
     else:
         click.echo(f"figures: {_figures(runs, figures)} in {figures}")
 
 
 def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
-    """Raise `WrongInput` for folders of studies and tunings, which have their own reports.
+    """Raise `WrongInput` if the folder is the folder of a study or tuning, because `sweep` or `tune` has written its
+    report.
 
-    A study is accepted if only its figures are wanted (`drawn`).
+    With `drawn`, figures are drawn instead of a report, and the folder of a study is accepted.
     """
     if (folder / TUNING).is_file():
         maker, more = "tune", ""
@@ -77,7 +80,7 @@ def _require_no_report_of_its_own(folder: Path, *, drawn: bool) -> None:
 
 
 def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
-    from hearsay.report.write import write_report
+    from hearsay.report.run_page import write_report
 
     def say(words: str) -> None:
         if explain:
@@ -87,7 +90,7 @@ def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
 
 
 def _figures(folders: Sequence[Path], where: Path) -> int:
-    """Write the figures, each as two files; return the number of figures."""
+    """Write the figures to `where`, each as a PNG and a PDF file. Return the number of figures."""
     from hearsay.report.paper import KINDS
     from hearsay.report.paper_runs import write_run_figures
     from hearsay.report.paper_studies import write_study_figures
@@ -97,14 +100,14 @@ def _figures(folders: Sequence[Path], where: Path) -> int:
     if not studies:
         return len(write_run_figures(folders, where)) // len(KINDS)
     if len(folders) > 1:
-        raise WrongInput(f"{studies[0]}: is the folder of a study; draw its figures with a command of their own")
+        raise WrongInput(f"{studies[0]}: is the folder of a study; give it alone")
     return len(write_study_figures(_swept(studies[0]), where)) // len(KINDS)
 
 
 def _swept(folder: Path) -> Swept:
-    """Return the results of the study in a folder. Raises `CommandFailed` if it has no runs."""
-    from hearsay.studies.folder import StudyFolder
+    """Return the results of the study in a folder. Raise `CommandFailed` if the folder has no runs of the study."""
     from hearsay.studies.points import points_of
+    from hearsay.studies.results import StudyFolder
     from hearsay.studies.runner import Sweep
     from hearsay.studies.study_file import load_study
 

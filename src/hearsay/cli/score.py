@@ -1,4 +1,6 @@
-"""`hearsay score`: check whether score parameters work as intended. For CI: exit 1 when there are findings."""
+"""`hearsay score`: check score parameters. It exits with 1 if there are findings of the severity of --fail-on, for
+CI.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole
 from hearsay.cli.ending import CommandFailed, WrongInput, print_json
-from hearsay.extras import require_extra
+from hearsay.user_errors import require_extra
 
 if TYPE_CHECKING:
     from hearsay.score_check.check import Checked
@@ -23,35 +25,31 @@ NEVER = LEVELS[-1]
 
 @click.command("score")
 @click.argument("file", required=False, type=GivenPath(path_type=Path))
-@click.option("--preset", metavar="NAME", help="A named set instead of a file: lighthouse, filecoin, …")
-@click.option(
-    "--validators",
-    type=Whole(1),
-    metavar="N",
-    help="Number of validators for Ethereum's sets (default: one million).",
-)
+@click.option("--preset", metavar="NAME", help="Check a named set instead of a file, such as lighthouse or filecoin.")
+@click.option("--validators", type=Whole(1), metavar="N",
+              help="With --preset: number of validators, for Ethereum's sets (default: one million).")  # fmt: skip
 @click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; can be repeated.")
 @click.option("--ignore", multiple=True, metavar="CHECK", help="Skip this check; can be repeated.")
 @click.option("--fail-on", type=click.Choice(LEVELS), default="warning", show_default=True,
-              help="Exit 1 on findings of this severity or above.")  # fmt: skip
+              help="Exit 1 if a finding has this severity or a higher one.")  # fmt: skip
 @click.option("--page", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write curves of scripted peers, findings and figures as one HTML file.")  # fmt: skip
-@click.option("--list-checks", is_flag=True, help="List the checks and what they find.")
-@click.option("--json", "as_json", is_flag=True, help="Print findings and figures as JSON.")
+              help="Write an HTML file with findings, tables, and score curves of simulated peers.")  # fmt: skip
+@click.option("--list-checks", is_flag=True, help="List the checks, their severities and the faults that they find.")
+@click.option("--json", "as_json", is_flag=True, help="Print findings and numbers as JSON.")
 def command(**options: Any) -> None:
     """Check score parameters: FILE is a scenario with [router.score], or a file with [score] and [expect].
 
-    Finds silent peers that are never pruned, honest peers that are, and thresholds that no peer reaches. The exit
-    code is 1 if a finding has the severity of --fail-on or above.
+    Finds silent peers that are never pruned, honest peers that are pruned, and thresholds that no peer reaches. The
+    exit code is 1 if a finding has the severity of --fail-on or a higher one.
     """
-    from hearsay.score_check.check import check, check_text
+    from hearsay.score_check.check import check_subject, check_text
 
     if options["list_checks"]:
         _list_checks()
         return
     checks = _chosen(options["only"], options["ignore"])
     subject = _subject(options["file"], options["preset"], options["validators"])
-    checked = check(subject, checks)
+    checked = check_subject(subject, checks)
     if options["page"] is not None:
         from hearsay.report.score_page import write_score_page
 
@@ -67,7 +65,7 @@ def command(**options: Any) -> None:
 
 def _list_checks() -> None:
     from hearsay.score_check.check import CHECKS
-    from hearsay.text.tables import prose
+    from hearsay.text import prose
 
     for each in CHECKS:
         click.echo(prose(f"{each.id} ({each.severity}): {each.meaning}"))
@@ -94,7 +92,7 @@ def _subject(file: Path | None, preset: str | None, validators: int | None) -> S
     if (file is None) == (preset is None):
         raise WrongInput("give a FILE, or --preset NAME" if file is None else "give a FILE or --preset, not both")
     if preset is None and validators is not None:
-        raise WrongInput(f"--validators {validators}: needs --preset; a FILE has all its parameters already")
+        raise WrongInput(f"--validators {validators}: needs --preset; a FILE does not depend on it")
     require_extra("sim")
     from hearsay.score_check.subjects import read_subject
 

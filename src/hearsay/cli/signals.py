@@ -1,13 +1,14 @@
-"""Signals that end a command: Ctrl-C, `kill`, a terminal that goes away.
+"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM (`kill`) and SIGHUP (the terminal is closed).
 
 Rules:
 
-* Until the commands are imported, a signal ends the process at once, with a line: nothing is open yet.
-* Then a signal is raised in the running command, as `Signalled`, so that everything is closed on the way out.
-* The same signal within a second of the first is ignored: `timeout` signals its child, and then the child's process
-  group. The second signal would interrupt the cleanup.
-* Signals that are ignored at the start stay ignored: `nohup`, and background jobs of a script.
-* Exit codes are the shell's: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+* While the program imports its modules, a signal prints a line and ends the process immediately, since nothing is
+  open.
+* Afterwards a signal is raised as the exception `Signalled`, so that the command closes what it has opened.
+* For a second after a signal, the same signal is ignored, so that it does not interrupt the closing. For example, the
+  program `timeout` sends its signal twice: to its child, and to the process group of the child.
+* A signal that is ignored at the start stays ignored, as for `nohup` and for background jobs of a script.
+* Exit codes are those of shells: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ WORDS = {
 }
 
 REPETITION_S = 1.0
-"""Seconds after a signal in which the same signal is ignored as a repetition."""
+"""Seconds after a signal during which the same signal is ignored."""
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal asks the command to end. Its notes say which results are kept."""
+    """The exception that a signal raises. Notes of the exception name the results that are not lost."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__(number)
@@ -43,6 +44,7 @@ class Signalled(KeyboardInterrupt):
 
     @property
     def code(self) -> int:
+        """Return the exit code."""
         return 128 + self.number
 
     def __str__(self) -> str:
@@ -50,68 +52,47 @@ class Signalled(KeyboardInterrupt):
 
 
 class Unwound(Exception):
-    """A `Signalled` in an ordinary exception, because libraries print a traceback for a `KeyboardInterrupt`."""
+    """An ordinary exception that stands for a `Signalled`: libraries print a traceback for a `KeyboardInterrupt`."""
 
     def __init__(self, signalled: Signalled) -> None:
         super().__init__(str(signalled))
         self.signalled = signalled
 
 
-def exit_on_signals() -> None:
-    """End the process at the next signal, without an exception, which a running import could lose or print."""
-    for number in _ending_signals():
-        signal.signal(number, exit_at_once)
-
-
-def raise_on_signals() -> None:
-    """Raise each signal as an exception from now on."""
-    for number in _ending_signals():
-        signal.signal(number, _raise)
-
-
-def raise_further_signals(first: int) -> None:
-    """Raise each signal from now on, but ignore the signal `first` for `REPETITION_S` seconds."""
-    until = monotonic() + REPETITION_S
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if number != first or monotonic() >= until:
-            _raise(number, None)
-
-    for each in _ending_signals():
-        signal.signal(each, handle)
-
-
-def ignore_signals() -> None:
-    """Ignore further signals: the command is ending, and its closing must not be interrupted."""
-    for number in _ending_signals():
-        signal.signal(number, signal.SIG_IGN)
+def handle_signals(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> list[signal.Signals]:
+    """Set the handler of each signal that ends a command, unless the process ignores the signal. Return the signals
+    whose handler was set.
+    """
+    heeded = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, handler)
+    return heeded
 
 
 @contextmanager
 def first_signal(on_signal: Callable[[int], object]) -> Generator[None]:
-    """Call `on_signal` with the first signal, upon which the command ends by itself. Raise the second signal."""
+    """Call `on_signal` with the number of the first signal in the block. Raise `Signalled` at a second signal."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        raise_further_signals(number)
+        _raise_further_signals(number)
         on_signal(number)
 
-    heeded = _ending_signals()
-    for number in heeded:
-        signal.signal(number, handle)
+    heeded = handle_signals(handle)
     try:
         yield
     finally:
         for number in heeded:
             if signal.getsignal(number) is handle:
-                signal.signal(number, _raise)
+                signal.signal(number, raise_signalled)
 
 
 @contextmanager
 def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
-    """Yield a future of the event loop that gets the first signal; a second one is raised.
+    """Yield a future whose result will be the number of the first signal in the block. Raise `Signalled` at a second
+    signal.
 
-    It does not use `loop.add_signal_handler`: when the loop removes such a handler, the signal has its default effect
-    for a moment, which ends a process that is signalled twice.
+    `loop.add_signal_handler` is not used: when a loop removes such a handler, a signal has its default effect for a
+    moment, so a second signal could end the process.
     """
     import asyncio
 
@@ -126,17 +107,24 @@ def first_signal_of_loop() -> Generator[asyncio.Future[int]]:
         yield signalled
 
 
-def _ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a command, without those that are ignored at present."""
-    return [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
-
-
-def _raise(number: int, _frame: FrameType | None) -> NoReturn:
-    raise_further_signals(number)
+def raise_signalled(number: int, _frame: FrameType | None = None) -> NoReturn:
+    """Raise `Signalled`, also at each further signal, but ignore this signal for `REPETITION_S` seconds."""
+    _raise_further_signals(number)
     raise Signalled(number)
 
 
+def _raise_further_signals(first: int) -> None:
+    until = monotonic() + REPETITION_S
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number != first or monotonic() >= until:
+            raise_signalled(number)
+
+    handle_signals(handle)
+
+
 def exit_at_once(number: int, _frame: FrameType | None = None) -> NoReturn:
+    """End the process with the exit code of a signal. There is no exception, which an import could catch or print."""
     signalled = Signalled(number)
     with suppress(OSError):
         os.write(2, f"hearsay: {signalled}\n".encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,10 @@ from hearsay.cli.ending import CommandFailed, WrongInput, print_json
 from hearsay.cli.signals import Signalled, first_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from hearsay.sim.plan.engines import EngineName
     from hearsay.sim.scenario.scenario import Scenario
-    from hearsay.sim.simulate import Result, Simulation
-    from hearsay.trace.write.run_folder import RunFolder
+    from hearsay.sim.simulate import Result
+    from hearsay.trace.folder.run_folder import RunFolder
 
 ENGINES = ("auto", "reference", "array")
 MAX_NODES = 100_000_000
@@ -62,13 +59,13 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--show-scenario", is_flag=True, help="Print the scenario with all keys and exit.")
 @click.option("--router", metavar="NAME", help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")
 @click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
-@click.option("--connect", type=Whole(0, 10_000), help="How many peers each node dials.")
+@click.option("--connect", type=Whole(0, 10_000), help="Number of peers that each node dials (network.degree).")
 @click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
 @click.option("--message-delay", type=Real(min=0), metavar="SECONDS", help="Time between messages.")
-@click.option("--fanout", type=Whole(1, MAX_NODES), help="Number of nodes that publish each message.")
+@click.option("--fanout", type=Whole(1, MAX_NODES), help="Number of publishers of each message (workload.inject).")
 @click.option("--seed", type=Whole(0, MAX_SEED), help="Random seed.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
-              help="reference runs everything; array is for large networks, with the same trace.")  # fmt: skip
+              help="reference runs every scenario; array is for large networks, with the same trace.")  # fmt: skip
 @click.option("--threads", type=Whole(1, 64), default=1, show_default=True, help="Threads of the array engine.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
@@ -78,18 +75,20 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
 @click.option("--rotate", type=Real(min=0.001), metavar="SECONDS",
               help="Start a new trace file every N simulated seconds, for `hearsay analyze --follow`.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Check the invariants (array engine: 64 nodes); exit 1 if one is broken.")
+@click.option("--check", is_flag=True,
+              help="Check the invariants; exit 1 if one is broken. The array engine checks some of them for all "
+              "nodes, and the others for 64 nodes.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--yes", is_flag=True, help="Run even if the estimated memory is too large.")
+@click.option("--yes", is_flag=True, help="Run even if the estimate is over this machine's memory or over an hour.")
 def command(**options: Any) -> None:
     """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
     from hearsay.sim.plan.engines import CHECKED_NODES, choose_engine, estimate, warnings
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
-    from hearsay.trace.write.run_folder import RunFolder
+    from hearsay.trace.folder.run_folder import RunFolder
 
     if options["show_scenario"] and (options["out"] is not None or options["as_json"]):
-        raise WrongInput("--show-scenario runs nothing: leave out --out and --json")
+        raise WrongInput("--show-scenario only prints the scenario; leave out --out and --json")
     if options["rotate"] is not None and (options["out"] is None or options["trace"] == "none"):
         raise WrongInput("--rotate needs --out and --trace full")
     try:
@@ -128,6 +127,9 @@ def command(**options: Any) -> None:
 
 
 def given_scenario(options: dict[str, Any]) -> Scenario:
+    """Return the scenario that the options of `simulate` or `watch` describe. Raise `WrongInput` or `ScenarioError`
+    if that is impossible.
+    """
     from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
 
     overrides = settings_of(options["overrides"])
@@ -152,8 +154,8 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
 def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
-    """Run the scenario. Returns the result, and a list with the signal that ended the run early, if any."""
-    from hearsay.cli.spark_steps import simulated_time
+    """Run the scenario. Return the result, and a list with the signal that ended the run early, or an empty list."""
+    from hearsay.cli.progress import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded, array_entry, checked_entry, estimate
     from hearsay.sim.simulate import Simulation
 
@@ -171,12 +173,20 @@ def _run(
             engine=engine,
             threads=options["threads"],
         )
-        with stopping_on_signals(simulation) as stopped_by, simulated_time(simulation) as progress:
+        stopped_by: list[int] = []
+
+        def stop(number: int) -> None:
+            stopped_by.append(number)
+            simulation.engine.stop_requested = True
+
+        with first_signal(stop), simulated_time(simulation) as progress:
             return simulation.run(progress), stopped_by
     except CapacityExceeded as error:
         refusal = None if options["yes"] else estimate(scenario, "reference").refusal()
         if options["engine"] != "auto" or refusal:
-            raise CommandFailed(f"{error}; {refusal or 'the reference engine may (--engine reference)'}") from None
+            raise CommandFailed(
+                f"{error}; {refusal or 'the reference engine may have room (--engine reference)'}"
+            ) from None
         click.echo(f"engine: reference ({error}; starting again)", err=True)
         if folder is not None:
             folder.start_again()
@@ -192,8 +202,11 @@ def _run(
 
 
 def say_if_it_compiles(entry: str) -> str | None:
-    """Print a message if the function `entry` of the array engine must be compiled first. Returns it, or None."""
-    from hearsay.sim.array.machine.compiling import KEPT
+    """Print a message if the function `entry` of the array engine must be compiled before the run.
+
+    Return the message; None if the machine code is in the cache.
+    """
+    from hearsay.sim.array.compiling import KEPT
 
     if KEPT.holds(entry):
         return None
@@ -208,21 +221,8 @@ def say_if_it_compiles(entry: str) -> str | None:
     return words
 
 
-@contextmanager
-def stopping_on_signals(simulation: Simulation) -> Generator[list[int]]:
-    """Stop the run cleanly at the first signal, which is appended to the yielded list. Raise the second signal."""
-    stopped_by: list[int] = []
-
-    def stop(number: int) -> None:
-        stopped_by.append(number)
-        simulation.engine.stop_requested = True
-
-    with first_signal(stop):
-        yield stopped_by
-
-
 def _why_one_thread(scenario: Scenario, engine: EngineName) -> str | None:
-    """Return the reason if a run uses one thread only, None if it can use several."""
+    """Return the reason why a run uses only one thread; None if it can use several."""
     from hearsay.sim.plan.engines import chooses_neighbours
 
     if engine == "reference":

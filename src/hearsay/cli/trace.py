@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearsay.cli.arguments import GivenPath, PathOrUri, Real, Whole, counted, require_distinct
+from hearsay.cli.arguments import GivenPath, PathOrUri, Real, Whole, require_distinct
 from hearsay.cli.ending import CommandFailed, WrongInput
-from hearsay.cli.spark_steps import SparkWork, require_spark_at, spark_options, spark_steps
+from hearsay.cli.spark import SparkWork, require_spark_at, spark_options, spark_steps
+from hearsay.number_text import plain, plural
 
 if TYPE_CHECKING:
     from hearsay.ingest.import_traces import ImportResult
     from hearsay.ingest.source_record import SourceRecord
-    from hearsay.pipeline.spark.place import Where
+    from hearsay.pipeline.spark.settings import Where
+    from hearsay.trace.folder.run_folder import RunFolder
     from hearsay.trace.language.schema import TraceEvent
-    from hearsay.trace.write.run_folder import RunFolder
 
 IN_THIS_PROCESS_BYTES = 512 << 20
 LEAST_BYTES_PER_EVENT = 20
@@ -29,51 +30,49 @@ MAX_CLOCKS_SHOWN = 20
 
 @click.group("trace")
 def command() -> None:
-    """Look at traces: show one, compare two; join those of several nodes, import those of real networks."""
+    """Show, compare, join and import traces."""
 
 
 @command.command("show")
 @click.argument("run", type=GivenPath(path_type=Path))
-@click.option("--node", "nodes", multiple=True, metavar="NODE", help="Only rows of this node, by number or name.")
+@click.option("--node", "nodes", multiple=True, metavar="NODE", help="Show only rows of this node (number or name).")
 @click.option("--remote", "remotes", multiple=True, metavar="NODE",
-              help="Only rows with this node as the other end.")  # fmt: skip
+              help="Show only rows in which this node is the other end.")  # fmt: skip
 @click.option("--event", "events", multiple=True, metavar="NAME",
-              help="Only rows of this event, such as deliver or graft.")  # fmt: skip
-@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only rows of this topic.")
-@click.option("--message", "messages", type=Whole(), multiple=True, metavar="N", help="Only rows of this message.")
-@click.option("--from", "since", type=Real(), metavar="SECONDS", help="Only rows from this time on.")
-@click.option("--to", "until", type=Real(), metavar="SECONDS", help="Only rows up to this time.")
-@click.option("--limit", type=Whole(1), default=100, show_default=True, help="Rows to show.")
-@click.option("--derive", is_flag=True, help="Show receives and duplicates, too; they are derived from the sends.")
+              help="Show only rows of this event, such as deliver or graft.")  # fmt: skip
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Show only rows of this topic.")
+@click.option("--message", "messages", type=Whole(), multiple=True, metavar="N", help="Show only rows of message N.")
+@click.option("--from", "since", type=Real(), metavar="SECONDS", help="Show only rows from this time on.")
+@click.option("--to", "until", type=Real(), metavar="SECONDS", help="Show only rows before this time.")
+@click.option("--limit", type=Whole(1), default=100, show_default=True, help="Maximum number of rows to show.")
+@click.option("--derive", is_flag=True, help="Also show receives and duplicates, which are derived from sends.")
 def show_command(run: Path, **options: Any) -> None:
-    """Show the rows of RUN in order, one line each; exit 1 if there are none.
+    """Show the rows of RUN in order of time.
 
-    --node, --remote, --event, --topic and --message may be repeated: a row needs one of the values. With --node,
-    rows about connections and subscriptions need --event, such as --event add_peer or send_rpc.
+    Each row has a line. Exit with 1 if there are none.
+
+    Repeat --node, --remote, --event, --topic or --message to accept several values. With --node, rows about
+    connections and subscriptions are shown only if you also give --event, such as --event add_peer.
     """
     from hearsay.trace.language.schema import NONE, PartKind, TraceEvent
-    from hearsay.trace.read.reader import iter_rows
-    from hearsay.trace.read.show import load_names, show
+    from hearsay.trace.reader import RowFilter, iter_rows, load_names, show
 
     chosen_events, kinds, limit = _events(options["events"]), None, options["limit"]
     if options["nodes"] and chosen_events is None:
         chosen_events = set(TraceEvent) - {TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER}
         kinds = {NONE, *PartKind} - {PartKind.CONNECT, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE}
     names = load_names(run)
-    rows = iter_rows(
-        run,
-        events=chosen_events,
-        kinds=kinds,
-        peers=_known(run, "--node", "peer", options["nodes"], names.find_peer),
-        remotes=_known(run, "--remote", "peer", options["remotes"], names.find_peer),
-        topics=_known(run, "--topic", "topic", options["topics"], names.find_topic),
-        messages=_known(run, "--message", "message", options["messages"], int),
-        from_us=_micros(options["since"]),
-        before_us=_micros(options["until"]),
-        derive=options["derive"],
-        first=limit + 1,
+    chosen = RowFilter(
+        chosen_events,
+        kinds,
+        _known(run, "--node", "peer", options["nodes"], names.find_peer),
+        _known(run, "--remote", "peer", options["remotes"], names.find_peer),
+        _known(run, "--topic", "topic", options["topics"], names.find_topic),
+        _known(run, "--message", "message", options["messages"], int),
+        _micros(options["since"]),
+        _micros(options["until"]),
     )
-    shown = list(rows)
+    shown = list(iter_rows(run, chosen, derive=options["derive"], first=limit + 1))
     for row in shown[:limit]:
         click.echo(show(row, names))
     if not shown:
@@ -85,11 +84,11 @@ def show_command(run: Path, **options: Any) -> None:
 @command.command("diff")
 @click.argument("a", type=GivenPath(path_type=Path))
 @click.argument("b", type=GivenPath(path_type=Path))
-@click.option("--context", type=Whole(0), default=10, show_default=True, help="Rows to show before the divergence.")
+@click.option("--context", type=Whole(0), default=10, show_default=True, help="Number of rows before the difference.")
 def diff_command(a: Path, b: Path, context: int) -> None:
-    """Compare the traces of runs A and B; exit 1 and name the first divergence if they differ."""
-    from hearsay.trace.read.diff import diff_runs, render
-    from hearsay.trace.read.show import load_names
+    """Compare the traces of runs A and B. If they differ, show the first difference and exit 1."""
+    from hearsay.trace.compare_runs import diff_runs, render
+    from hearsay.trace.reader import load_names
 
     difference = diff_runs(a, b, context=context)
     names = load_names(a)
@@ -105,15 +104,15 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of FILES (default: by their content).")
 @spark_options
-@click.option("--allow-bad", is_flag=True, help="Exit 0 even if files were quarantined.")
+@click.option("--allow-bad", is_flag=True, help="Exit 0 even if some files could not be imported.")
 def import_command(
     files: tuple[Path, ...], out: Path | str, wanted: str | None, where: Where, allow_bad: bool
 ) -> None:
-    """Import traces of real networks, FILES of go-libp2p-pubsub or hermes, as one run.
+    """Import FILES, traces of go-libp2p-pubsub or hermes, as one run.
 
-    Up to half a gigabyte and three million records are imported in this process, more on embedded Spark.
+    Larger inputs (above half a gigabyte or three million records) are imported on embedded Spark.
     """
-    from hearsay.cli.analysis import store_session
+    from hearsay.cli.analyze import store_session
     from hearsay.ingest.import_traces import import_traces
     from hearsay.pipeline.output.hadoop_folder import folder_at, send_run
     from hearsay.pipeline.spark.work_folder import work_folder
@@ -146,10 +145,11 @@ def import_command(
 @click.argument("runs", type=GivenPath(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
 def join_command(runs: tuple[Path, ...], out: Path) -> None:
-    """Join traces of several real nodes into one run: RUNS of `hearsay node --trace` and of `hearsay trace import`.
+    """Join traces of several real nodes into one run. RUNS are folders of `hearsay node --trace` and `hearsay trace
+    import`.
 
-    Peers, topics and messages get one numbering. Clocks that are off are put right where messages went both ways
-    between their nodes; skew.parquet says by how much.
+    Peers, topics and messages get common numbers. Wrong clocks are corrected if messages went both ways between the
+    nodes. skew.parquet has the corrections.
     """
     from hearsay.ingest.import_traces import join_runs
     from hearsay.ingest.live_runs import different_folders
@@ -157,19 +157,24 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     different_folders(runs)
     with _new_run(out, "joined", "cannot be joined") as run:
         joined = _here_or_on_spark(partial(join_runs, runs, run))
-    click.echo(
-        f"{out}: {counted(len(runs), 'trace')} of {counted(len(joined.clocks), 'node')}, "
-        f"{counted(joined.rows, 'row')}, {counted(joined.peers, 'peer')}, {counted(joined.messages, 'message')}"
+    counts = (
+        f"{plural(len(runs), 'trace')} of {plural(len(joined.clocks), 'node')}, "
+        f"{plural(joined.rows, 'row')}, {plural(joined.peers, 'peer')}, {plural(joined.messages, 'message')}"
     )
+    click.echo(f"{out}: {plain(counts)}")
     _print_clock_errors(joined, out, "were off and are put right", "corrected")
 
 
 @contextmanager
 def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[RunFolder]:
-    """Yield a new run folder. If nothing is imported, discard it, print each bad file with `problem`, and fail."""
+    """Yield a new run folder for an import or join.
+
+    If nothing is imported, discard the folder, print a line with `problem` and the reason for each file, and raise
+    `CommandFailed`. `done` is the participle for its message, such as "imported".
+    """
     from hearsay.ingest.import_traces import NothingImported
-    from hearsay.trace.language.errors import RunFolderError
-    from hearsay.trace.write.run_folder import RunFolder
+    from hearsay.trace.folder.manifest import RunFolderError
+    from hearsay.trace.folder.run_folder import RunFolder
 
     run = RunFolder.create(out)
     try:
@@ -186,9 +191,9 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
 
 
 def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | None = None) -> ImportResult:
-    """Do the work in this process, or on embedded Spark if there are more than `MAX_RECORDS_HERE` records."""
+    """Do an import or join in this process or, if it has more than `MAX_RECORDS_HERE` records, on embedded Spark."""
     from hearsay.ingest.import_traces import MAX_RECORDS_HERE, TooManyRecords
-    from hearsay.pipeline.spark.place import Where
+    from hearsay.pipeline.spark.settings import Where
 
     try:
         return work()
@@ -198,10 +203,12 @@ def _here_or_on_spark(work: Callable[..., ImportResult], opened: SparkWork | Non
 
 
 def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened: SparkWork | None) -> ImportResult:
-    """Do the work in the session `opened`, or in a new one that is sized for `rows` trace rows."""
+    """Do an import or join in the session `opened`. If that is None, open a session whose settings suit `rows` trace
+    rows.
+    """
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.pipeline.spark.failures import in_one_line
-    from hearsay.trace.language.errors import RunFolderError
+    from hearsay.trace.folder.manifest import RunFolderError
 
     try:
         with spark_steps(where, rows, 1) if opened is None else nullcontext(opened) as spark:
@@ -216,7 +223,7 @@ def _on_spark(work: Callable[..., ImportResult], where: Where, rows: int, opened
 
 
 def _print_quarantined(record: SourceRecord, what: str) -> None:
-    from hearsay.text.escape import escape
+    from hearsay.text import escape
 
     for file in record.quarantined:
         click.echo(f"hearsay: {escape(file.name)}: {what}: {escape(file.reason or '')}", err=True)
@@ -234,9 +241,9 @@ def _print_import(imported: ImportResult, out: Path | str) -> None:
 
 
 def _print_clock_errors(result: ImportResult, out: Path | str, are_off: str, mark: str) -> None:
-    """Print how many clocks are off, by how much at most, and how many are unknown.
+    """Print the number of wrong clocks, the largest error, and the number of clocks whose error is unknown.
 
-    With at most `MAX_CLOCKS_SHOWN` clocks, print each clock in a table, too.
+    If there are 2 to `MAX_CLOCKS_SHOWN` clocks, and the run is in a local folder, first print a table of the clocks.
     """
     clocks = result.clocks
     if isinstance(out, Path) and 1 < len(clocks) <= MAX_CLOCKS_SHOWN:
@@ -251,8 +258,8 @@ def _print_clock_errors(result: ImportResult, out: Path | str, are_off: str, mar
 
 
 def _show_clocks(result: ImportResult, run: Path, mark: str) -> None:
-    from hearsay.text.tables import table_text
-    from hearsay.trace.read.show import load_names
+    from hearsay.text import table_text
+    from hearsay.trace.reader import load_names
 
     names = load_names(run)
     lines = [
@@ -278,9 +285,12 @@ def _events(given: tuple[str, ...]) -> set[TraceEvent] | None:
 def _known(
     run: Path, option: str, what: str, given: Sequence[int | str], find: Callable[[int | str], int]
 ) -> set[int] | None:
-    """Return the numbers of the given names; None without names. Raises `WrongInput` for unknown names."""
-    from hearsay.trace.language.errors import RunFolderError
-    from hearsay.trace.read.show import known_numbers
+    """Return the numbers for an option's values, which are names or numbers; None if the option was not given.
+
+    Raise `WrongInput` for a name or number that is not in the run's dictionary.
+    """
+    from hearsay.trace.folder.manifest import RunFolderError
+    from hearsay.trace.reader import known_numbers
 
     if not given:
         return None

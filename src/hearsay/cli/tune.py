@@ -1,4 +1,4 @@
-"""`hearsay tune`: search for the parameters that do best within bounds, with paired seeds."""
+"""`hearsay tune`: search for the parameters with the best value of a metric within bounds."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ import click
 
 from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, print_json
-from hearsay.cli.spark_steps import spark_options
-from hearsay.cli.study_session import (
+from hearsay.cli.spark import spark_options
+from hearsay.cli.sweep import (
     FOLDER,
     command_given,
-    naming_what_is_kept,
     print_damaged_files,
     print_failures,
     progress_of,
     say,
+    spark_start,
 )
 
 if TYPE_CHECKING:
-    from hearsay.pipeline.spark.place import Where
-    from hearsay.studies.folder import StudyFolder
-    from hearsay.studies.tuning.answer import Answer
+    from hearsay.pipeline.spark.settings import Where
+    from hearsay.studies.results import StudyFolder
     from hearsay.studies.tuning.space import Space
-    from hearsay.studies.tuning.tune import Tuned
+    from hearsay.studies.tuning.tune import Answer, Tuned
     from hearsay.studies.tuning.tune_file import Tuning
 
 
 @click.command("tune")
 @click.argument("what", metavar="TUNE.toml|SCENARIO")
 @click.option("--vary", multiple=True, metavar="SECTION.KEY=VALUES",
-              help="An axis to search, [1, 2] or 4..12 or 0..1..0.1, of a scenario or preset.")  # fmt: skip
+              help="Search these values of a key of a scenario or preset: [1, 2], 4..12 or 0..1..0.1.")  # fmt: skip
 @click.option("--aim", metavar="FIGURE", help="With --vary: the metric to optimise.")
 @click.option("--bound", "bounds", multiple=True, metavar="FIGURE<=NUMBER",
-              help="With --vary: limit of a metric; also >=, and “<=NUMBER worst”.")  # fmt: skip
+              help="With --vary: a bound, <= or >=. With the suffix ' worst', every seed must keep it.")  # fmt: skip
 @click.option("--condition", metavar="SECTION.KEY=VALUES",
-              help="With --vary: a condition that you cannot choose; one answer for each value.")  # fmt: skip
+              help="With --vary: a key that is not yours to choose; each of its values gets an answer.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
               help="Change any key of the base scenario.")  # fmt: skip
-@click.option("--seeds", type=Whole(2, 100_000), metavar="N", help="Maximum seeds of a combination: 1…N.")
-@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Seeds that measure the best combination.")
+@click.option("--seeds", type=Whole(2, 100_000), metavar="N",
+              help="Maximum seeds of a combination. One that loses early gets fewer.")  # fmt: skip
+@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Number of seeds for the final comparison.")
 @click.option("--final-seeds", type=Whole(2, 1_000_000), metavar="N",
-              help="Maximum seeds for the final candidates.")  # fmt: skip
+              help="Maximum seeds of the best combinations, if they do not differ significantly.")  # fmt: skip
 @click.option("--runs", type=Whole(10, 1_000_000), metavar="N", help="Maximum runs of the search, in each condition.")
 @click.option("--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Random seed of the search.")
-@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Overrides the file's engine.")
+@click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Replace the engine of the file.")
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
-              help=f"Folder of the search (default: {FOLDER}/tune-NAME). Its finished runs are kept.")  # fmt: skip
+              help=f"Folder of runs, tables and the report (default: {FOLDER}/tune-NAME).")  # fmt: skip
 @click.option("--retry", is_flag=True, help="Repeat failed runs.")
 @click.option("--dry-run", is_flag=True, help="Print the planned search and exit.")
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Search for the best parameters within limits; existing runs are kept."""
-    from hearsay.extras import require_extra
-    from hearsay.studies.folder import StudyFolder
+    """Search for the parameters with the best value of a metric within bounds. Finished runs are not repeated."""
+    from hearsay.studies.results import StudyFolder
     from hearsay.studies.tuning.space import spaces
+    from hearsay.user_errors import require_extra
 
     require_extra("tune")
     tuning, text = _asked(options)
@@ -74,7 +74,7 @@ def command(**options: Any) -> None:
 
 
 def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
-    """Return the tuning that the options ask for, and the text of its tune file."""
+    """Return the tuning that the options declare, and the text of its tune file."""
     from hearsay.studies.tuning.tune_file import asked_tuning
 
     changes = {key: options[key] for key in _CHANGES if options[key] is not None}
@@ -84,7 +84,7 @@ def _asked(options: dict[str, Any]) -> tuple[Tuning, str]:
 
 
 _CHANGES = ("seeds", "fresh_seeds", "final_seeds", "runs", "search_seed", "engine")
-"""Options that replace keys of the file."""
+"""The options that replace keys of the tune file."""
 
 
 def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bool) -> Tuned:
@@ -95,15 +95,11 @@ def _run(found: Sequence[Space], folder: StudyFolder, where: Where, *, again: bo
     before = len(folder.results())
     if before:
         say(f"{before} runs are there already")
-    with (
-        naming_what_is_kept(lambda: f"{len(folder.results())} runs", folder.path),
-        progress_of(most_runs(found)) as listen,
-    ):
+    with progress_of(most_runs(found), lambda: f"{len(folder.results())} runs", folder.path) as listen:
         return Tune(found, folder, open_maker, listen, again=again).run()
 
 
 def _print_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
-    from hearsay.studies.processes import is_on_spark
     from hearsay.studies.tuning.tune import most_runs
 
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in tuning.axes)
@@ -114,16 +110,14 @@ def _print_plan(tuning: Tuning, found: Sequence[Space], where: Where) -> None:
     conditions = f" in {len(found)} conditions" if len(found) > 1 else ""
     seconds = [point.estimated_s for space in found for point in (space.start, *space.examples)]
     each = sum(seconds) / len(seconds)
-    start = ", plus the start of Spark" if is_on_spark(where) else ""
-    click.echo(f"at most {runs:,} runs{conditions}, about {each * runs:.0f} s of one core{start}")
+    click.echo(f"at most {runs:,} runs{conditions}, about {each * runs:.0f} s of one core{spark_start(where)}")
 
 
 def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
+    from hearsay.number_text import plain
     from hearsay.report.tune_page import write_tune_report
-    from hearsay.studies.tuning.answer import answer_of
-    from hearsay.studies.tuning.answer_files import tuned_json, write_answers
-    from hearsay.studies.tuning.tune_text import none_words
-    from hearsay.text.numbers import plain
+    from hearsay.studies.tuning.output import none_words, tuned_json, write_answers
+    from hearsay.studies.tuning.tune import answer_of
 
     answers = [answer_of(found) for found in tuned.searches]
     report = folder.path / "report.html"
@@ -132,7 +126,7 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
     if options["as_json"]:
         print_json({**tuned_json(tuned, answers, folder.path), "report": str(report)})
     else:
-        _tell(tuned, answers, folder.path, report)
+        _print_result(tuned, answers, folder.path, report)
     print_failures(tuned.failures)
     missing = [plain(none_words(answer.searched)) for answer in answers if answer.best is None]
     if missing:
@@ -140,9 +134,9 @@ def _finish(tuned: Tuned, folder: StudyFolder, options: dict[str, Any]) -> None:
 
 
 def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) -> dict[str, str]:
-    """Return the commands at the end of a report, by their purpose."""
+    """Return the commands that the report shows at its end, by purpose."""
     from hearsay.studies.settings import command_of
-    from hearsay.studies.tuning.answer_files import BUDGETS
+    from hearsay.studies.tuning.output import BUDGETS
 
     again = command_given("tune", options["what"], options, ("aim", "condition", *_CHANGES))
     commands = {"The whole search again": again}
@@ -155,11 +149,10 @@ def _commands(options: dict[str, Any], answers: Sequence[Answer], folder: Path) 
     return commands
 
 
-def _tell(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
+def _print_result(tuned: Tuned, answers: Sequence[Answer], folder: Path, report: Path) -> None:
     from hearsay.studies.settings import command_of
-    from hearsay.studies.tuning.answer_files import BUDGETS
-    from hearsay.studies.tuning.tune_text import answers_text
-    from hearsay.text.tables import prose
+    from hearsay.studies.tuning.output import BUDGETS, answers_text
+    from hearsay.text import prose
 
     click.echo(f"{answers_text(tuned.tuning, answers, prose)}\n")
     found = [answer for answer in answers if answer.best is not None]

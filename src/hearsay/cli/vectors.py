@@ -1,4 +1,4 @@
-"""`hearsay vectors`: run language-neutral test vectors on our scorer and routers."""
+"""`hearsay vectors`: run test vectors on the scorer and the gossipsub router of this program."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hearsay.cli.ending import CommandFailed, print_json
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER…",
                 type=GivenPath(exists=True, path_type=Path))  # fmt: skip
 @click.option("--as", "implementation", type=click.Choice(["spec", "go"]), default="spec", show_default=True,
-              help="Reference implementation to test against.")  # fmt: skip
+              help="Rules to follow: those of the specification, or of go-libp2p-pubsub.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None:
-    """Run test vectors from files and folders; exit 1 if one fails."""
+    """Run the test vectors in files and folders; exit 1 if one fails."""
     from hearsay.vectors.files import Outcome, run_file, vector_files
 
     outcomes: list[Outcome] = []

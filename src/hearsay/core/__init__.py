@@ -1,1 +1,2 @@
-"""The routers: pure state machines without I/O, clock or ambient randomness. Standard library only."""
+"""The routers: pure state machines that import only the standard library, without I/O, clock or ambient
+randomness."""

@@ -1,8 +1,7 @@
-"""The routers by name, and their presets.
+"""The kinds of routers by name, and the presets of each kind.
 
-Drivers find a kind of router by its name and make a router with `create`. A router written outside the package is
-named by its import path `module:attribute`, or by an entry point of the group `hearsay.routers`. The attribute or
-entry point is a `RouterKind`.
+Drivers find a `RouterKind` by its name, and make a router with `create`. The name of a kind of another package is its
+import path `module:attribute`, or the name of an entry point of the group `hearsay.routers`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from hearsay.core.language.identifiers import Micros, PeerId
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.meshsub import Meshsub, MeshsubParameters
 from hearsay.core.mesh.parameters import GossipsubParameters
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.named_sets import FIXED, MAX_VALIDATORS, MIN_VALIDATORS, VALIDATORS, named_set
 from hearsay.core.shell.parameters import MadePreset, RouterParameters, Values, preset_tables
-from hearsay.core.shell.randomness import Randomness
 from hearsay.core.shell.router import Router
 from hearsay.core.shell.strategy import Strategy
 
@@ -32,24 +31,30 @@ ENTRY_POINT_GROUP = "hearsay.routers"
 
 @dataclass(frozen=True, slots=True)
 class RouterKind:
-    """A kind of router: its parameters, its strategy, and named sets of parameters."""
+    """A kind of router: its name, parameters, strategy and presets."""
 
     name: str
     parameters: type[RouterParameters]
     strategy: Callable[[Any], Strategy]
+    """Function that returns a new strategy; its argument is an object of the type `parameters`."""
     presets: Mapping[str, Mapping[str, object]]
+    """For the name of each preset, the values of the parameters that the preset sets."""
 
     def protocols(self, parameters: RouterParameters) -> tuple[str, ...]:
-        """Return the protocols of a router with these parameters, preferred first."""
+        """Return the protocol ids of a router with these parameters, the preferred one first."""
         return self.strategy(parameters).protocols
 
 
 class UnknownRouter(ValueError):
-    """There is no router with this name. The message lists the known names."""
+    """No router was found by its name, or the router that was found cannot be loaded."""
 
 
 def _presets(tables: Mapping[str, dict[str, Any]]) -> dict[str, Values]:
-    """Return the presets of one router; each table starts from those that it extends."""
+    """Return the presets of one router from the tables of its presets.
+
+    The key `extends` of a table lists earlier tables. The table has their values too, unless it has its own. Tables
+    whose name begins with `_` are only for `extends`.
+    """
     whole: dict[str, dict[str, Any]] = {}
     for name, own in tables.items():
         whole[name] = {key: value for base in own.pop("extends", ()) for key, value in whole[base].items()} | own
@@ -57,7 +62,11 @@ def _presets(tables: Mapping[str, dict[str, Any]]) -> dict[str, Values]:
 
 
 def _with_scores(values: Mapping[str, Any]) -> Values:
-    """Return the values with the score set's tables in place of its name."""
+    """Return the values of a preset. In the result, the key `score` has a score set in place of the set's name.
+
+    The key `score_topics` says whether a set of fixed numbers keeps its topics. A set that depends on the number of
+    validators makes a preset with this number as its argument.
+    """
     values = dict(values)
     name, topics = values.pop("score", None), values.pop("score_topics", True)
     if "gater" in values:
@@ -88,7 +97,10 @@ ROUTERS: Mapping[str, RouterKind] = {
 
 
 def find_router(name: str) -> RouterKind:
-    """Return the kind of router for a name, an entry point or an import path `module:attribute`."""
+    """Return the kind of router with this name, which may be an entry point or an import path `module:attribute`.
+
+    Raises `UnknownRouter` if there is no such kind, or if it cannot be loaded.
+    """
     if name in ROUTERS:
         return ROUTERS[name]
     try:
@@ -114,7 +126,7 @@ def _entry_point(name: str) -> object:
     points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in points:
         known = ", ".join(sorted({*ROUTERS, *points}))
-        raise UnknownRouter(f"no router {name!r}; there are {known}, or an import path module:attribute")
+        raise UnknownRouter(f"no router {name!r}; use one of {known}, or an import path module:attribute")
     return points[name].load()
 
 
@@ -125,5 +137,5 @@ def create(
 
 
 def negotiate(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str | None:
-    """Return the protocol for a connection: the first of `ours` that is also in `theirs`, or None."""
+    """Return the protocol for a connection: the first of `ours` that is also in `theirs`; None if there is none."""
     return next((protocol for protocol in ours if protocol in theirs), None)

@@ -1,1 +1,1 @@
-"""Explanations of a message of a run: the path of a first copy, slow deliveries, missing deliveries."""
+"""Explanations of one message of a run: the path to a delivery, the slowest deliveries, and missing deliveries."""

@@ -1,4 +1,4 @@
-"""Explanations of a message: one node's delivery, the slowest deliveries, or missing deliveries.
+"""Explanations of a message: the delivery at one node, the slowest deliveries, or the missing deliveries.
 
 An explanation has a summary and sections. The terminal, pages, notebooks and reports show the same sections.
 """
@@ -12,14 +12,14 @@ from typing import Any
 from hearsay.core.language.actions import Via
 from hearsay.explain import words
 from hearsay.explain.copies import Copy
-from hearsay.explain.deliveries import NodeAnswer, Sent, SlowAnswer, explain_node, explain_slowest
+from hearsay.explain.deliveries import NodeAnswer, Sent, explain_node, explain_slowest
 from hearsay.explain.fastest import FastPath, Shortcut, shortcut_of
 from hearsay.explain.message import Message
 from hearsay.explain.missing import RULES, Missing, MissingAnswer, by_reason, explain_absence, explain_missing
-from hearsay.explain.path import Hop, Path
+from hearsay.explain.path import Path
 from hearsay.explain.words import Table
-from hearsay.text.numbers import plain, plural
-from hearsay.text.tables import prose, table_text
+from hearsay.number_text import plain, plural
+from hearsay.text import prose, table_text
 from hearsay.trace.language.schema import NONE, wire_name
 
 MAX_ROWS = 40
@@ -28,16 +28,18 @@ MAX_ROWS = 40
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of an explanation: sentences, a table, a picture of a path, or several of these."""
+    """A part of an explanation. It has sentences, a list, a table, a picture of a path, or several of these."""
 
     id: str
     title: str
     sentences: Sequence[str] = ()
     items: Sequence[str] = ()
+    """The entries of a list."""
     table: Table | None = None
     path: Path | FastPath | None = None
+    """The path in the picture; None if the section has no picture."""
     until_us: int = 0
-    """End of the picture, in microseconds after the publication."""
+    """The end of the picture's time axis, in microseconds after the publication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,14 @@ class Explanation:
     summary: str
     sections: Sequence[Section]
     figures: dict[str, Any]
-    """The answer as JSON, without the description of the message."""
+    """The answer as JSON, without the keys that describe the message."""
     table: Table | None
-    """The main table, for a notebook."""
+    """The table that a notebook shows; None if the explanation has no table."""
     paths: Sequence[int] = ()
-    """Nodes whose paths a picture of the whole message emphasizes."""
+    """The nodes whose paths are emphasized in a picture of all deliveries of the message."""
 
     def text(self) -> str:
+        """Return the explanation as text for a terminal."""
         parts = [prose(words.heading(self.message)), prose(self.summary)]
         for section in self.sections:
             if section.table is not None or section.items:
@@ -68,11 +71,13 @@ class Explanation:
         return plain("\n".join([*parts, *(["", *map(prose, unknown)] if unknown else [])]))
 
     def to_json(self) -> dict[str, Any]:
-        return {**head(self.message), **self.figures}
+        return {**_head(self.message), **self.figures}
 
 
 def explain(message: Message, node: int | None, missing: bool) -> Explanation:
-    """Explain the delivery at a node, or its absence; without a node, the missing or the slowest deliveries."""
+    """Explain the delivery at a node, or why the node never got the message. If `node` is None, explain the missing
+    deliveries (if `missing` is True) or the slowest deliveries.
+    """
     if node is None:
         return _missing(message) if missing else _slowest(message)
     answer = explain_node(message, node)
@@ -82,18 +87,18 @@ def explain(message: Message, node: int | None, missing: bool) -> Explanation:
 def _delivery(message: Message, answer: NodeAnswer) -> Explanation:
     path, shortcut = answer.path, shortcut_of(message, answer.path)
     until_us = message.us_after(path.delivered_us)
-    timeline, cost = words.timeline(message, answer), words.costs(path)
+    timeline, steps = words.timeline(message, answer), words.step_words(path)
     fast = shortcut.path if isinstance(shortcut, Shortcut) and shortcut.sooner_us else None
     others = [each for each in answer.copies if not each.is_first]
     named = f"{plural(len(others), 'other copy', 'other copies')} to {message.node(answer.node)}"
     sections = [
-        Section("path", "The path of the first copy", [f"Time by step: {cost}."] if cost else [], table=timeline,
+        Section("path", "The path of the first copy", [f"Time by step: {steps}."] if steps else [], table=timeline,
                 path=path if path.hops else None, until_us=until_us),
         Section("fastest", "The fastest path", [words.shortcut_summary(message, shortcut)], path=fast,
                 until_us=until_us),
         *_copies(named, message, others),
     ]  # fmt: skip
-    summary, figures = words.node_summary(message, answer), node_json(message, answer, shortcut)
+    summary, figures = words.node_summary(message, answer), _node_json(message, answer, shortcut)
     return Explanation(message, summary, sections, figures, timeline, path.nodes)
 
 
@@ -101,7 +106,8 @@ def _absence(message: Message, node: int) -> Explanation:
     missing, not_due = explain_absence(message, node)
     sections = _copies("Copies to it", message, missing.copies)
     summary = words.absence_summary(message, missing, not_due)
-    figures = absence_json(message, missing, not_due)
+    figures = {"name": message.names.peer(node), "delivered_us": None, "not_due": not_due}
+    figures |= _missing_node(message, missing)
     return Explanation(message, summary, sections, figures, sections[0].table if sections else None)
 
 
@@ -122,8 +128,21 @@ def _slowest(message: Message) -> Explanation:
         if last.hops:
             title = f"The path to {message.node(last.node)}, the last"
             until_us = message.us_after(last.delivered_us)
-            sections.append(Section("path", title, [f"{title}: {words.costs(last)}."], path=last, until_us=until_us))
-    summary, figures = words.slow_summary(message, answer), slow_json(message, answer)
+            sections.append(
+                Section("path", title, [f"{title}: {words.step_words(last)}."], path=last, until_us=until_us)
+            )
+    slowest = [
+        {"node": path.node, "delivered_us": message.us_after(path.delivered_us), "path": _path(message, path)}
+        for path in answer.slow
+    ]
+    figures = {
+        "deliveries": answer.deliveries,
+        "latecomers": answer.latecomers,
+        "median_us": answer.median_us,
+        "slowest": slowest,
+        "in_common": [asdict(trait) for trait in answer.traits],
+    }
+    summary = words.slow_summary(message, answer)
     return Explanation(message, summary, sections, figures, table, [path.node for path in answer.slow])
 
 
@@ -135,8 +154,8 @@ def _missing(message: Message) -> Explanation:
         table = words.missing_table(message, answer.missing)
         sections.append(Section("reasons", "Reasons", table=words.reason_table(answer.missing)))
         sections.append(Section("nodes", "Nodes that never got it", table=table))
-    figures = missing_json(message, answer)
-    return Explanation(message, words.missing_summary(answer), sections, figures, table)
+    summary, figures = words.missing_summary(answer), _missing_json(message, answer)
+    return Explanation(message, summary, sections, figures, table)
 
 
 def _table_text(table: Table) -> str:
@@ -147,17 +166,17 @@ def _table_text(table: Table) -> str:
 
 
 def _timeline_text(table: Table) -> str:
-    """Return a table with numbers first, whose last column may be wider than the terminal."""
+    """Return a timeline as text: two right-aligned columns of times, and a column of words that is not wrapped."""
     rows = (table.head, *table.rows)
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     return "\n".join(f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}".rstrip() for row in rows)
 
 
-def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
+def _node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) -> dict[str, Any]:
     return {
         "node": answer.node,
         "name": message.names.peer(answer.node),
-        "delivered_us": answer.path.delivered_us - message.history.start_us(),
+        "delivered_us": message.us_after(answer.path.delivered_us),
         "deliveries": answer.deliveries,
         "path": _path(message, answer.path),
         "fastest": _fastest(message, shortcut),
@@ -165,21 +184,7 @@ def node_json(message: Message, answer: NodeAnswer, shortcut: Shortcut | str) ->
     }
 
 
-def slow_json(message: Message, answer: SlowAnswer) -> dict[str, Any]:
-    start = message.history.start_us()
-    return {
-        "deliveries": answer.deliveries,
-        "latecomers": answer.latecomers,
-        "median_us": answer.median_us,
-        "slowest": [
-            {"node": path.node, "delivered_us": path.delivered_us - start, "path": _path(message, path)}
-            for path in answer.slow
-        ],
-        "in_common": [asdict(trait) for trait in answer.traits],
-    }
-
-
-def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
+def _missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
     return {
         "due": answer.due,
         "got": answer.got,
@@ -192,11 +197,6 @@ def missing_json(message: Message, answer: MissingAnswer) -> dict[str, Any]:
     }
 
 
-def absence_json(message: Message, missing: Missing, not_due: str | None) -> dict[str, Any]:
-    return {"name": message.names.peer(missing.node), "delivered_us": None, "not_due": not_due,
-            **_missing_node(message, missing)}  # fmt: skip
-
-
 def _missing_node(message: Message, missing: Missing) -> dict[str, Any]:
     return {
         "node": missing.node,
@@ -207,73 +207,70 @@ def _missing_node(message: Message, missing: Missing) -> dict[str, Any]:
     }
 
 
-def head(message: Message) -> dict[str, Any]:
+def _head(message: Message) -> dict[str, Any]:
+    """Return the keys of the JSON output that describe the message."""
     history = message.history
     return {
         "run": message.run.name,
         "message": message.name.number,
         "id": message.name.identifier,
         "topic": message.names.topic(history.topic) if history.topic != NONE else None,
-        "publisher": _known(history.publisher),
+        "publisher": None if history.publisher == NONE else history.publisher,
         "published_us": history.published_us if history.published else None,
-        "bytes": _known(history.bytes),
+        "bytes": None if history.bytes == NONE else history.bytes,
         "unknown": message.unknowns(),
     }
 
 
 def _path(message: Message, path: Path) -> dict[str, Any]:
-    return {"whole": path.complete, "nodes": list(path.nodes), "hops": [_hop(message, hop) for hop in path.hops]}
-
-
-def _hop(message: Message, hop: Hop) -> dict[str, Any]:
-    start = message.history.start_us()
-    return {
-        "from": hop.sender,
-        "to": hop.receiver,
-        "had_us": hop.held_us - start,
-        "delivered_us": hop.delivered_us - start,
-        "copy": None if hop.copy is None else _copy(message, hop.copy),
-        "steps": [
-            {"step": str(each.step), "from_us": each.from_us - start, "took_us": each.took_us} for each in hop.times
-        ],
-    }
+    after = message.us_after
+    hops = [
+        {
+            "from": hop.sender,
+            "to": hop.receiver,
+            "had_us": after(hop.held_us),
+            "delivered_us": after(hop.delivered_us),
+            "copy": None if hop.copy is None else _copy(message, hop.copy),
+            "steps": [
+                {"step": str(each.step), "from_us": after(each.from_us), "took_us": each.took_us}
+                for each in hop.times
+            ],
+        }
+        for hop in path.hops
+    ]
+    return {"whole": path.complete, "nodes": list(path.nodes), "hops": hops}
 
 
 def _copy(message: Message, copy: Copy) -> dict[str, Any]:
-    start = message.history.start_us()
     return {
         "from": copy.sender,
         "to": copy.receiver,
-        "sent_us": None if copy.sent_us is None else copy.sent_us - start,
-        "arrived_us": None if copy.arrived_us is None else copy.arrived_us - start,
+        "sent_us": None if copy.sent_us is None else message.us_after(copy.sent_us),
+        "arrived_us": None if copy.arrived_us is None else message.us_after(copy.arrived_us),
         "via": wire_name(Via(copy.via)) if 0 <= copy.via < len(Via) else None,
         "fate": wire_name(copy.fate),
     }
 
 
 def _sent(message: Message, sent: Sent) -> dict[str, Any]:
-    outcome = {"outcome": sent.outcome.words, "rule": sent.outcome.rule, "failed": sent.failed}
-    return {**_copy(message, sent.copy), **outcome}
+    copy = _copy(message, sent.copy)
+    return {**copy, "outcome": sent.outcome.words, "rule": sent.outcome.rule, "failed": sent.failed}
 
 
 def _fastest(message: Message, shortcut: Shortcut | str) -> dict[str, Any]:
     if isinstance(shortcut, str):
         return {"unknown": shortcut}
-    start, missed, why = message.history.start_us(), shortcut.missed, shortcut.why
+    after, missed, why = message.us_after, shortcut.missed, shortcut.why
     return {
-        "arrived_us": shortcut.path.arrived_us - start,
+        "arrived_us": after(shortcut.path.arrived_us),
         "sooner_us": shortcut.sooner_us,
         "nodes": list(shortcut.path.nodes),
         "hops": [
-            {"from": hop.sender, "to": hop.receiver, "sent_us": hop.sent_us - start,
-             "arrived_us": hop.arrived_us - start, "had_us": hop.had_us - start, "really_sent": hop.is_real}
+            {"from": hop.sender, "to": hop.receiver, "sent_us": after(hop.sent_us),
+             "arrived_us": after(hop.arrived_us), "had_us": after(hop.had_us), "really_sent": hop.is_real}
             for hop in shortcut.path.hops
         ],
         "parts_at": None if missed is None else [missed.sender, missed.receiver],
         "why": None if why is None else why.words,
         "rule": None if why is None else why.rule,
     }  # fmt: skip
-
-
-def _known(number: int) -> int | None:
-    return None if number == NONE else number

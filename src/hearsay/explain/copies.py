@@ -1,32 +1,43 @@
-"""The copies, deliveries and rejections of one message.
+"""The copies, deliveries and rejections of one message, and the reasons why copies were sent, lost or not used.
 
 Rules:
 
-* A copy is a send from one node to another. In a simulation its arrival follows from the send (`trace/language/
-  derive.py`), and the row of a drop shows that it did not arrive. In traces of real nodes the k-th send of a pair
-  belongs to the k-th receive; if only the sender or only the receiver traced a copy, the other time is unknown.
-* A copy that would arrive after the end of the run is under way. A copy that was not sent has no arrival.
-* If a trace has no receives of a node, its deliveries, duplicates and rejections show which copies arrived.
+* A copy is one transmission of the message from one node to another.
+* In a simulation, the time of arrival of a copy follows from the row of the send (`delay_us`); the row of a drop
+  shows that a copy did not arrive.
+* In traces of real nodes, the k-th send from one node to another belongs to the k-th receive. If only the sender or
+  only the receiver traced a copy, the other time is unknown.
+* A copy that would arrive at the end of the run or later is under way. A copy that was not sent has no arrival.
+* If a real node traced no receives, its deliveries, duplicates and rejections show which copies arrived.
+
+The reasons are in the words of `words.toml`, with ids of rules of routers.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntEnum
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hearsay.core.language.actions import Reason
+from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain.rows import ColumnArrays, Ints, PairEvents, indexes_of, selected
-from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.trace.language.order import group_ids
-from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.pipeline.run_facts import RunFacts
+from hearsay.trace.language.rows import group_ids
+from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
+
+WORDS: dict[str, dict[str, Any]] = tomllib.loads(
+    files("hearsay.explain").joinpath("words.toml").read_text(encoding="utf-8")
+)
 
 
 class Fate(IntEnum):
-    """The fate of a copy; from QUEUE_FULL on it was not sent."""
+    """The outcomes of a copy between sender and receiver. A copy with QUEUE_FULL or a later fate was not sent."""
 
     ARRIVED = 0
     LOST = 1
@@ -41,16 +52,22 @@ class Fate(IntEnum):
     """Not sent, for an unknown reason."""
 
 
-_DROPPED_AS: dict[int, Fate] = {
-    Reason.LOST: Fate.LOST,
-    Reason.UNREACHABLE: Fate.UNREACHABLE,
-    Reason.QUEUE_FULL: Fate.QUEUE_FULL,
-    Reason.WITHDRAWN: Fate.WITHDRAWN,
-    Reason.UNWANTED: Fate.UNWANTED,
+class Cause(NamedTuple):
+    """A reason in words. `rule` is the id of the router's rule from which the reason follows, or None."""
+
+    words: str
+    rule: str | None = None
+
+
+CAUSES_OF_FATES = {
+    Fate[name.upper()]: Cause(each["words"], each.get("rule")) for name, each in WORDS["fates"].items()
 }
+"""The cause for each fate of a copy, except `ARRIVED`."""
+_DROPPED_AS = {int(reason): Fate[reason.name] for reason in Reason if reason.name in Fate.__members__}
+"""The fates of dropped copies by the code of a `Reason`. A fate has the same name as its reason."""
 _SENT_AND_LOST = (int(Reason.LOST), int(Reason.UNREACHABLE))
 _SAME = (Column.PEER, Column.REMOTE, Column.BYTES, Column.HOPS, Column.VIA)
-"""Columns in which a send and its drop are equal."""
+"""Columns in which the row of a send and the row of the drop of the same copy are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +78,22 @@ class Copy:
     receiver: int
     sent_us: int | None
     arrived_us: int | None
-    """Time of arrival; a lost copy would have arrived then. None if the copy was not sent or the time is unknown."""
+    """Time at which the copy arrived or, if it was lost, would have arrived. None if it was not sent, or if unknown.
+    """
     fate: Fate
     via: int
+    """Code of a `Via`; `NONE` if unknown."""
     hops: int
     bytes: int
     in_parts: bool = False
-    """True for the partial message with which the receiver had all parts."""
+    """True for the partial message with which the receiver had all parts of the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """All copies as columns, ordered by receiver and time; -1: unknown."""
+class Copies(NamedTuple):
+    """All copies of a message as columns. Unknown values are `NONE`.
+
+    Copies are sorted by receiver, and then by the time of arrival or, if there is none, the time of the send.
+    """
 
     sender: Ints
     receiver: Ints
@@ -88,16 +109,14 @@ class Copies:
         return indexes_of(self.receiver, node)
 
     def at(self, index: int) -> Copy:
-        sender, receiver, sent, arrived, fate, via, hops, size = (
-            int(getattr(self, each.name)[index]) for each in fields(self)
-        )
+        """Return the copy with this index."""
+        sender, receiver, sent, arrived, fate, via, hops, size = (int(column[index]) for column in self)
         sent_us, arrived_us = None if sent == NONE else sent, None if arrived == NONE else arrived
         return Copy(sender, receiver, sent_us, arrived_us, Fate(fate), via, hops, size)
 
 
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """All deliveries as columns, ordered by node and time."""
+class Deliveries(NamedTuple):
+    """All deliveries of a message as columns, sorted by node and time."""
 
     node: Ints
     time_us: Ints
@@ -106,43 +125,45 @@ class Deliveries:
     via: Ints
 
     def of(self, node: int) -> range:
+        """Return the indexes of the deliveries at a node."""
         there = indexes_of(self.node, node)
         return range(there.start, there.stop)
 
     def latest(self, node: int, until_us: int) -> int | None:
-        """Return the index of the last delivery at a node until a time; None without one."""
+        """Return the index of the last delivery at a node at `until_us` or earlier; None if there is none."""
         there = indexes_of(self.node, node)
         place = int(np.searchsorted(self.time_us[there], until_us, side="right")) - 1
         return None if place < 0 else there.start + place
 
     def first(self) -> Ints:
-        """Return the index of the first delivery at each node."""
+        """Return the indexes of the first delivery at each node."""
         return np.flatnonzero(np.diff(self.node, prepend=NONE - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All events of one message in the trace."""
+    """All events of one message in a trace."""
 
     message: int
     topic: int
     publisher: int
-    """`NONE` if the trace has no publication."""
+    """Number of the publishing node; `NONE` if the trace has no publication of the message. Then `published_us` and
+    `bytes` are also `NONE`."""
     published_us: int
     bytes: int
     copies: Copies
     deliveries: Deliveries
     rejects: PairEvents
-    """Reasons of nodes to reject copies, by node and sender."""
+    """Rejections of copies by node and sender. A `value` is the code of a `Reason`."""
     last_parts: Mapping[int, Copy] = field(default_factory=dict[int, Copy])
-    """The partial message that completed a delivery, by the index of the delivery."""
+    """The partial messages that completed deliveries, by the index of the delivery."""
 
     @property
     def published(self) -> bool:
         return self.publisher != NONE
 
     def start_us(self) -> int:
-        """Return the time of the publication; if that is unknown, the time of the first known event."""
+        """Return the time of the publication. If it is unknown, return the first time of a delivery or copy, or 0."""
         if self.published:
             return self.published_us
         known = [self.deliveries.time_us, self.copies.sent_us[self.copies.sent_us != NONE],
@@ -151,7 +172,7 @@ class History:
 
 
 def history_of(run: RunFacts, message: int, rows: ColumnArrays) -> History:
-    """Return the history of a message, given all its rows."""
+    """Return the history of a message. `rows` are all rows of the message."""
     events = rows[Column.EVENT]
     published = np.flatnonzero(events == TraceEvent.PUBLISH)
     first = published[np.argmin(rows[Column.TIME_US][published])] if len(published) else None
@@ -224,15 +245,11 @@ def _fates(dropped: ColumnArrays) -> Ints:
 
 
 def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
-    """Return the arrivals that real nodes traced: receives; at a node without any, deliveries, duplicates and
-    rejects.
+    """Return the rows that show arrivals at real nodes: receives of copies or, for a node that traced no receives,
+    deliveries, duplicates and rejections. Return no rows for a simulation.
     """
     events = rows[Column.EVENT]
-    known = (
-        np.full(len(events), not simulated)
-        & (rows[Column.REMOTE] != NONE)
-        & (rows[Column.REMOTE] != rows[Column.PEER])
-    )
+    known = (rows[Column.REMOTE] != NONE) & (rows[Column.REMOTE] != rows[Column.PEER]) & (not simulated)
     received = known & (events == TraceEvent.RECV_RPC) & (rows[Column.KIND] == PartKind.PUBLISH)
     handled = known & np.isin(events, (TraceEvent.DELIVER, TraceEvent.DUPLICATE, TraceEvent.REJECT))
     handled &= ~np.isin(rows[Column.PEER], rows[Column.PEER][received])
@@ -240,8 +257,9 @@ def _arrivals(rows: ColumnArrays, simulated: bool) -> ColumnArrays:
 
 
 def _matches(left: list[Ints], right: list[Ints], left_us: Ints, right_us: Ints) -> tuple[Ints, Ints]:
-    """Match the k-th element in time on the left with the k-th on the right that has equal keys; return the indexes
-    of the matched elements on the left and on the right.
+    """Pair the elements of two tables. `left` and `right` are columns of keys. Among the elements with equal keys,
+    the k-th in time on the left is paired with the k-th in time on the right. Return the indexes on the left and on
+    the right of all pairs.
     """
     count = len(left_us)
     order, in_order = group_ids([np.concatenate(both) for both in zip(left, right, strict=True)])
@@ -253,9 +271,29 @@ def _matches(left: list[Ints], right: list[Ints], left_us: Ints, right_us: Ints)
 
 
 def _ranks(groups: Ints, times: Ints) -> Ints:
-    """Return the rank in time of each element in its group."""
+    """Return the rank of each element by time among the elements of the same group."""
     order = np.lexsort((times, groups))
     in_order = groups[order]
     ranks = np.empty(len(groups), dtype=np.int64)
     ranks[order] = np.arange(len(groups)) - np.searchsorted(in_order, in_order)
     return ranks
+
+
+def cause_of_reason(reason: int) -> Cause:
+    """Return why a node rejected or dropped a copy. `reason` is the code of a `Reason`."""
+    try:
+        name = wire_name(Reason(reason))
+    except ValueError:
+        return Cause("not used, for an unknown reason")
+    known = WORDS["reasons"].get(name)
+    return Cause(f"not used: {name.replace('_', ' ')}") if known is None else Cause(**known)
+
+
+def why_sent(copy: Copy) -> str | None:
+    """Return in words why a copy was sent, or that it is the last part of its message; None if unknown."""
+    return "the last part" if copy.in_parts else via_words(copy.via)
+
+
+def via_words(via: int) -> str | None:
+    """Return in words why a copy was sent; None if unknown. `via` is the code of a `Via`."""
+    return WORDS["vias"].get(wire_name(Via(via))) if 0 <= via < len(Via) else None

@@ -1,4 +1,4 @@
-"""The delivery at one node with every copy to it, and the slowest deliveries with their common traits."""
+"""The delivery at one node with every copy to the node, and the slowest deliveries with the traits they share."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ import numpy as np
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import PartKind
-from hearsay.explain import causes
-from hearsay.explain.causes import Cause
-from hearsay.explain.copies import Copy, Fate
+from hearsay.explain.copies import CAUSES_OF_FATES, Cause, Copy, Fate, cause_of_reason
 from hearsay.explain.fastest import Network, fastest_hops
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, Step, path_to
 from hearsay.explain.requests import ON_REQUEST, Requests
 from hearsay.explain.rows import Ints, PairEvents, TooManyRows, select_rows
-from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.text.numbers import milliseconds
+from hearsay.number_text import milliseconds
+from hearsay.pipeline.run_facts import RunFacts
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
-FIRST = Cause("the first copy", None)
-DUPLICATE = Cause("a duplicate", None)
-UNKNOWN = Cause("arrived; the trace does not show what the node did with it", None)
+FIRST = Cause("the first copy")
+DUPLICATE = Cause("a duplicate")
+UNKNOWN = Cause("arrived; the trace does not show what the node did with it")
 _DROP_DELAY_US = 100_000
-"""Longest time between a receive and its drop at a real node."""
+"""Longest time from the arrival of an RPC at a real node to the time of the row about the drop of the RPC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A copy with its outcome."""
+    """A copy of the message, sent or not, with its outcome."""
 
     copy: Copy
     outcome: Cause
@@ -43,47 +41,49 @@ class Sent:
 
     @property
     def failed(self) -> bool:
-        """Return whether the copy was lost, rejected or never sent."""
+        """Return False if the copy was delivered, was a duplicate, or arrived with an unknown outcome.
+
+        Return True for all other copies: those that were lost, rejected, dropped or not sent, that were in flight
+        when the run ended, or that the trace does not show to arrive.
+        """
         return self.outcome not in (FIRST, DUPLICATE, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """The explanation of a delivery at a node: its path, and every copy to the node."""
+    """The explanation of the first delivery at a node: the path of the message, and every copy to the node."""
 
     node: int
     path: Path
     copies: tuple[Sent, ...]
-    """All copies to the node, also those that were not sent, in order of time."""
+    """All copies to the node, in order of time, including copies that a peer queued or chose to send but did not."""
     deliveries: int
-    """Number of deliveries; more than one if the node forgot the message in between."""
+    """Number of times that the node delivered the message; a node that forgets a message may deliver it again."""
     joined_us: int | None
-    """Time at which the node joined the topic, if that was after the publication and before the delivery."""
+    """Time of the last join of the topic between the publication and the delivery; None if the node did not join
+    then.
+    """
 
 
 def explain_node(message: Message, node: int) -> NodeAnswer | None:
-    """Explain a delivery; return None if the node never got the message."""
+    """Explain the first delivery at a node; return None if the node never got the message."""
     history = message.history
     there = history.deliveries.of(node)
     if not there:
         return None
     (path,) = requested_paths(message, [there.start])
-    there_copies = history.copies.arrived_us[history.copies.to(node)]
-    unread = unread_rpcs(message.run, [node], history.start_us(), int(there_copies.max(initial=0)))
+    arrived_us = history.copies.arrived_us[history.copies.to(node)]
+    unread = unread_rpcs(message.run, [node], history.start_us(), int(arrived_us.max(initial=0)))
     first = path.hops[-1].copy if path.hops else None
     copies = sent_to(message, node, unread, first, path.delivered_us)
-    return NodeAnswer(node, path, copies, len(there), _joined_us(message, node, path.delivered_us))
-
-
-def _joined_us(message: Message, node: int, delivered_us: int) -> int | None:
-    members = message.members
-    since = members.since_us[(members.node == node) & (members.since_us <= delivered_us)]
-    joined_us = int(since.max()) if len(since) else None
-    return joined_us if joined_us is not None and joined_us > message.history.start_us() else None
+    joined_us = message.members.last_join(node, history.start_us(), path.delivered_us)
+    return NodeAnswer(node, path, copies, len(there), joined_us)
 
 
 def requested_paths(message: Message, indexes: Sequence[int]) -> list[Path]:
-    """Return the paths of deliveries, given by index, with the requests for copies that were sent on request."""
+    """Return the paths to the deliveries with these indexes. A hop with a requested copy has the steps of the
+    announcement and of the request, as far as the trace shows these.
+    """
     history = message.history
     paths = [path_to(history, index, message.model) for index in indexes]
     pairs = {(hop.sender, hop.receiver) for path in paths for hop in path.hops if is_on_request(hop.copy)}
@@ -99,10 +99,11 @@ def is_on_request(copy: Copy | None) -> bool:
 
 
 def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: int) -> PairEvents:
-    """Return the reasons of nodes to drop RPCs unread, by node and sender: the sender was graylisted or gated.
+    """Return the RPCs with messages that these nodes dropped unread because the sender was graylisted or gated.
 
-    Such a row has no message. It belongs to the copy that came from the same sender at the same time. Real nodes read
-    their clock twice, so a slightly later drop counts too.
+    The `value` of an event is the code of the reason. The row of such a drop names no message; the same sender and
+    time identify the copy. A real node reads its clock once for the arrival and again for the drop. So rows up to
+    `_DROP_DELAY_US` after `until_us` are included.
     """
     columns = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
     wanted = list(nodes)
@@ -118,7 +119,11 @@ def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: i
 def sent_to(
     message: Message, node: int, unread: PairEvents, first: Copy | None = None, delivered_us: int | None = None
 ) -> tuple[Sent, ...]:
-    """Return all copies to a node with their outcomes. `first` is the copy that it delivered."""
+    """Return all copies to a node with their outcomes.
+
+    `first` is the copy that the node delivered first, and `delivered_us` the time of that delivery. Both are None if
+    the node delivered no copy; `first` also if it is unknown.
+    """
     copies = message.history.copies
     there = copies.to(node)
     had_us = delivered_us if first is None or first.arrived_us is None else first.arrived_us
@@ -128,7 +133,7 @@ def sent_to(
 
 def _outcome(message: Message, copy: Copy, had_us: int | None, unread: PairEvents) -> Cause:
     if copy.fate is not Fate.ARRIVED or copy.arrived_us is None:
-        return causes.OF_FATE[copy.fate]
+        return CAUSES_OF_FATES[copy.fate]
     rejects, model = message.history.rejects, message.model
     there = rejects.between(copy.receiver, copy.sender)
     after_us = rejects.time_us[there] - copy.arrived_us
@@ -142,7 +147,7 @@ def _outcome(message: Message, copy: Copy, had_us: int | None, unread: PairEvent
         longest_us = 0 if message.run.simulated else _DROP_DELAY_US
         refused = unread.value[there][(after_us >= 0) & (after_us <= longest_us)]
     if len(refused):
-        return causes.of_reason(int(refused[0]))
+        return cause_of_reason(int(refused[0]))
     return DUPLICATE if had_us is not None and copy.arrived_us >= had_us else UNKNOWN
 
 
@@ -156,12 +161,14 @@ _FAILED = (Fate.LOST, Fate.UNREACHABLE, Fate.QUEUE_FULL)
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """A trait, with the number of slow and of other deliveries that have it."""
+    """A property of deliveries, with the numbers of slow deliveries and of other deliveries that have it."""
 
     words: str
     slow: int
+    """Number of slow deliveries with the trait; `slow_of` is the number of all slow deliveries."""
     slow_of: int
     others: int
+    """Number of other deliveries with the trait; `others_of` is the number of all other deliveries in the sample."""
     others_of: int
 
     @property
@@ -178,11 +185,13 @@ class SlowAnswer:
     """The slowest deliveries of a message."""
 
     deliveries: int
-    """Nodes, except the publisher, that were in the topic in time and got the message."""
+    """Number of nodes that got the message, without the publisher and the latecomers."""
     latecomers: int
-    """Nodes that joined the topic after the publication and got the message."""
+    """Number of nodes that were not in the topic at the publication, joined it later, and got the message."""
     median_us: int | None
+    """Median time from the publication to the first deliveries at these `deliveries` nodes; None without any."""
     slow: tuple[Path, ...]
+    """The paths to the last of these deliveries, at most `MAX_SLOW`, the slowest first."""
     traits: tuple[Trait, ...]
 
 
@@ -203,7 +212,7 @@ def explain_slowest(message: Message) -> SlowAnswer:
 
 
 def _latecomers(message: Message) -> Ints:
-    """Return the nodes that joined the topic after the publication."""
+    """Return the nodes that were not in the topic at the publication and joined it later."""
     members = message.members
     before = members.since_us <= message.history.start_us()
     there = before & (members.until_us > message.history.start_us())
@@ -213,16 +222,16 @@ def _latecomers(message: Message) -> Ints:
 def _traits(message: Message, slow: Sequence[Path], others: Sequence[Path]) -> Iterator[Trait]:
     if not slow:
         return
-    facts = _Facts(message, slow, others)
-    mine, theirs = (Counter(words for path in paths for words in facts.of(path)) for paths in (slow, others))
+    finder = _TraitFinder(message, slow, others)
+    mine, theirs = (Counter(words for path in paths for words in finder.of(path)) for paths in (slow, others))
     found = [Trait(words, mine[words], len(slow), theirs[words], len(others)) for words in mine]
     for trait in sorted(found, key=lambda trait: (trait.share_of_others - trait.share, trait.words)):
         if trait.slow >= _MIN_COUNT and trait.share >= max(_MIN_SHARE, _MIN_RATIO * trait.share_of_others):
             yield trait
 
 
-class _Facts:
-    """The traits of deliveries. Traits with equal texts are the same."""
+class _TraitFinder:
+    """The search for traits of deliveries. Equal texts mean the same trait."""
 
     def __init__(self, message: Message, slow: Sequence[Path], others: Sequence[Path]) -> None:
         self._message = message
@@ -245,6 +254,7 @@ class _Facts:
         self._few = int(np.median(list(self._links.values()))) // 2 if self._links else None
 
     def of(self, path: Path) -> Iterator[str]:
+        """Yield the traits of the delivery at the last node of a path."""
         message, start = self._message, self._message.history.start_us()
         took = path.delivered_us - start
         if any(is_on_request(hop.copy) for hop in path.hops):
@@ -262,17 +272,20 @@ class _Facts:
             yield f"far from the publisher: even the fastest path takes more than {least}"
         if self._few is not None and self._links[path.node] <= self._few:
             yield f"few connections ({self._few} or fewer to nodes of the topic)"
-        if message.model is not None and path.node in message.model.natted:
-            yield "behind NAT: no peer can dial the node"
-        region = message.model.latency.region_of(path.node) if message.model is not None else None
-        if region is not None:
-            yield f"in region {region}"
+        if message.model is not None:
+            if path.node in message.model.natted:
+                yield "behind NAT: no peer can dial the node"
+            if (region := message.model.latency.region_of(path.node)) is not None:
+                yield f"in region {region}"
         for node in path.nodes[:-1]:
             if node != message.history.publisher:
                 yield f"over {message.node(node)}"
 
 
 def _lost_before(message: Message, path: Path) -> bool:
+    """Return True if, before the delivery at the last node of the path, a copy to this node was lost or was not sent
+    because of a full queue.
+    """
     copies = message.history.copies
     there = copies.to(path.node)
     times = np.where(copies.arrived_us[there] >= 0, copies.arrived_us[there], copies.sent_us[there])

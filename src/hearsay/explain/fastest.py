@@ -1,14 +1,18 @@
-"""The fastest path that a message could have taken to a node, compared with the path of the first copy.
+"""The fastest path that a message could have taken to a node, compared with the path of the delivered copies.
 
-The fastest path has the earliest arrival over these edges:
+The fastest path is the path with the earliest arrival over these edges:
 
-* In a simulation, every connection between two nodes of the topic. A node that has the message sends it at once, or
-  as soon as the connection exists. The copy takes the latency of the link and the time of its own bytes on the
-  uplink, without queue, jitter, loss or heartbeat. A node that rejected the message forwards nothing.
-* Every copy that arrived, at the time when it was sent. So the fastest path is never slower than the first copy's.
-  Between real nodes these are the only edges, and a copy may leave as soon as its sender has the message.
-* A node takes as long from arrival to forwarding as it did in the run. A node that never got the message takes as
-  long as the quickest; a node outside the topic, to which a script injected it, takes no time.
+* In a simulation, every connection between two nodes of the topic is an edge. A node that has the message sends it at
+  once, or as soon as the connection exists. The delay of the copy is the latency of the link plus the time of its
+  bytes on the uplink; there are no queues, jitter, losses or heartbeats. A node that rejected the message forwards
+  nothing.
+* Every copy that arrived is an edge, at the time at which the copy was sent. So the fastest path is never slower than
+  the path of the delivered copies. Between real nodes these are the only edges, and each may also be used as soon as
+  the sender has the message.
+
+The time from the arrival of the message at a node until the node forwards it is the time observed in the run. If the
+trace does not show it, it is the shortest one of a sample of nodes. It is 0 for a node outside of the topic to which
+a script injected the message.
 """
 
 from __future__ import annotations
@@ -20,9 +24,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.explain import causes
-from hearsay.explain.causes import Cause
-from hearsay.explain.copies import Copy, Fate
+from hearsay.explain.copies import CAUSES_OF_FATES, Cause, Copy, Fate
 from hearsay.explain.links import MeshLinks, connections_until, in_topic
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, copy_of
@@ -31,12 +33,14 @@ from hearsay.trace.language.schema import NONE
 
 _VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
 _SAMPLED_DELIVERIES = 64
-"""Number of deliveries from which the shortest forwarding time of a node is estimated."""
+"""Size of the sample of deliveries from which the shortest time from arrival to forwarding is taken: at least this
+number (or all deliveries, if there are fewer), and at most twice this number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FastHop:
-    """An edge of the fastest path."""
+    """An edge of the fastest path: a copy that was sent in the run, or a copy that could have been sent."""
 
     sender: int
     receiver: int
@@ -45,17 +49,18 @@ class FastHop:
     had_us: int
     """Time from which the receiver could forward the message."""
     is_real: bool
-    """True if the run sent this copy at this time."""
+    """True if this copy was sent in the run, at this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastPath:
-    """The fastest path, from the publisher."""
+    """The hops of the fastest path, at least one. The sender of the first hop is the publisher."""
 
     hops: tuple[FastHop, ...]
 
     @property
     def arrived_us(self) -> int:
+        """Return the time from which the last node has the message, which includes its handling."""
         return self.hops[-1].had_us
 
     @property
@@ -64,9 +69,10 @@ class FastPath:
 
 
 class Network:
-    """The edges of the search, and the time that nodes take to forward. May raise `TooManyRows`."""
+    """The edges over which the fastest path is searched, and the time from arrival to forwarding at each node."""
 
     def __init__(self, message: Message, until_us: int) -> None:
+        """Read the connections that began at `until_us` or earlier. Raise `TooManyRows` if there are too many."""
         history = message.history
         self.message = message
         arrived = (history.copies.fate == Fate.ARRIVED) & (history.copies.sent_us != NONE)
@@ -82,10 +88,12 @@ class Network:
         sizes = history.copies.bytes[arrived & (history.copies.bytes > 0)]
         self._own_us = message.model.uplink_us(int(sizes.min())) if message.model is not None and len(sizes) else 0
         self._handling: dict[int, int] = {}
-        self._quickest_us = self._quickest()
+        nodes = history.deliveries.node
+        some = nodes[:: max(1, len(nodes) // _SAMPLED_DELIVERIES)].tolist()
+        self._quickest_us = min((took for took in map(self._observed_us, some) if took is not None), default=0)
 
     def from_node(self, node: int, had_us: int) -> Iterator[FastHop]:
-        """Yield a hop for each copy that a node could send after it has the message."""
+        """Yield a hop for each copy that a node could send, given that the node has the message from `had_us` on."""
         model = self.message.model
         there = indexes_of(self._copies[0], node)
         _, receivers, sent, arrived = (values[there].tolist() for values in self._copies)
@@ -107,14 +115,16 @@ class Network:
         return FastHop(sender, receiver, sent_us, arrived_us, had_us, is_real)
 
     def handling_us(self, node: int) -> int:
-        """Return the time from the arrival of the first copy at a node to its delivery."""
-        known = self._handling.get(node)
-        if known is None:
-            known = self._observed(node)
-            known = self._handling[node] = self._quickest_us if known is None else known
-        return known
+        """Return the time from the arrival of the message at a node until the node forwards it, in microseconds."""
+        if node not in self._handling:
+            observed_us = self._observed_us(node)
+            self._handling[node] = self._quickest_us if observed_us is None else observed_us
+        return self._handling[node]
 
-    def _observed(self, node: int) -> int | None:
+    def _observed_us(self, node: int) -> int | None:
+        """Return the time from the arrival of the delivered copy at a node to the delivery in the run; None if the
+        trace does not show it. Return 0 for a node outside of the topic with an injected copy.
+        """
         history = self.message.history
         there = history.deliveries.of(node)
         if not there:
@@ -124,14 +134,11 @@ class Network:
             return None
         return max(0, int(history.deliveries.time_us[there.start]) - copy.arrived_us)
 
-    def _quickest(self) -> int:
-        nodes = self.message.history.deliveries.node
-        some = nodes[:: max(1, len(nodes) // _SAMPLED_DELIVERIES)].tolist()
-        return min((took for took in map(self._observed, some) if took is not None), default=0)
-
 
 def fastest_path(network: Network, node: int, until_us: int) -> FastPath | None:
-    """Return the fastest path to a node by a time; None without a path or a publication."""
+    """Return the fastest path to a node. Return None if no path arrives at `until_us` or earlier, if the node is the
+    publisher, or if the trace has no publication.
+    """
     last = fastest_hops(network, until_us, node)
     hops: list[FastHop] = []
     while node in last:
@@ -141,9 +148,9 @@ def fastest_path(network: Network, node: int, until_us: int) -> FastPath | None:
 
 
 def fastest_hops(network: Network, until_us: int, wanted: int = NONE) -> dict[int, FastHop]:
-    """Return the last hop of the fastest path to each node that could have the message by a time.
+    """Return the last hop of the fastest path to each node that could have the message by `until_us`.
 
-    The search ends at the wanted node.
+    The search ends when the path to the node `wanted` is known; if `wanted` is `NONE`, it covers all nodes.
     """
     history = network.message.history
     last: dict[int, FastHop] = {}
@@ -166,19 +173,20 @@ def fastest_hops(network: Network, until_us: int, wanted: int = NONE) -> dict[in
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """The fastest path, and where the first copy left it."""
+    """The fastest path, and its first hop that the message did not take."""
 
     path: FastPath
     sooner_us: int
-    """Time saved; 0 if the first copy took the fastest path."""
-    missed: FastHop | None
-    """First hop of the fastest path that the message did not take; None if it took all."""
-    why: Cause | None
+    """Time in microseconds that the fastest path would have saved; 0 if the message's own path was as fast."""
+    missed: FastHop | None = None
+    """First hop of the fastest path on which no copy arrived as early. None if there is none, or if nothing is saved.
+    """
+    why: Cause | None = None
     """Why the message did not take that hop."""
 
 
 def shortcut_of(message: Message, path: Path) -> Shortcut | str:
-    """Compare a path with the fastest one, or return a reason why that is unknown."""
+    """Compare a path with the fastest path. If the fastest path is unknown, return the reason in words."""
     if not path.hops:
         return "the node published it itself"
     if not message.history.published:
@@ -194,26 +202,22 @@ def shortcut_of(message: Message, path: Path) -> Shortcut | str:
         return "the trace does not show how the message got here from its publisher"
     sooner_us = path.delivered_us - found.arrived_us
     for hop in found.hops if sooner_us else ():
-        copy = _copy_over(message, hop)
+        there = message.history.copies.to(hop.receiver)
+        sent = np.flatnonzero(message.history.copies.sender[there] == hop.sender)
+        copy = message.history.copies.at(there.start + int(sent[0])) if len(sent) else None
         if copy is None or copy.fate is not Fate.ARRIVED or (copy.arrived_us or 0) > hop.arrived_us:
             return Shortcut(found, sooner_us, hop, _why_missed(message, hop, copy))
-    return Shortcut(found, sooner_us, None, None)
-
-
-def _copy_over(message: Message, hop: FastHop) -> Copy | None:
-    copies = message.history.copies
-    there = copies.to(hop.receiver)
-    found = np.flatnonzero(copies.sender[there] == hop.sender)
-    return copies.at(there.start + int(found[0])) if len(found) else None
+    return Shortcut(found, sooner_us)
 
 
 def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
+    """Return why a hop was not taken. `copy` is the first copy from its sender to its receiver, or None."""
     if copy is not None and copy.fate is not Fate.ARRIVED:
-        return causes.OF_FATE[copy.fate]
+        return CAUSES_OF_FATES[copy.fate]
     if copy is not None:
         sent_later_us, later_us = (copy.sent_us or hop.sent_us) - hop.sent_us, (copy.arrived_us or 0) - hop.arrived_us
         delay = "it was sent later" if 2 * sent_later_us > later_us else "it took longer"
-        return Cause(f"{delay}: a copy arrived {later_us / 1000:,.1f} ms later", None)
+        return Cause(f"{delay}: a copy arrived {later_us / 1000:,.1f} ms later")
     links = MeshLinks(message.run, message.history.topic, [hop.sender], hop.sent_us)
     receiver, sender = message.node(hop.receiver), message.node(hop.sender)
     if links.any_mesh and not links.holds(hop.sender, hop.receiver, hop.sent_us):
@@ -223,5 +227,5 @@ def _why_missed(message: Message, hop: FastHop, copy: Copy | None) -> Cause:
     deliveries = message.history.deliveries
     there = deliveries.of(hop.receiver)
     if there and int(deliveries.time_us[there.start]) <= hop.arrived_us:
-        return Cause(f"{receiver} had it already", None)
-    return Cause(f"{sender} did not send it there", None)
+        return Cause(f"{receiver} had it already")
+    return Cause(f"{sender} did not send it there")

@@ -3,59 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from hearsay.explain.rows import ColumnArrays, Ints, Members, PairEvents, indexes_of, select_rows
-from hearsay.pipeline.input.run_facts import RunFacts
+from hearsay.pipeline.run_facts import RunFacts
 from hearsay.trace.language.schema import Column, TraceEvent
 
 _COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.REMOTE)
 LINK_EVENTS = (TraceEvent.ADD_PEER, TraceEvent.REMOVE_PEER, TraceEvent.NODE_DOWN)
 MAX_ROWS = 8_000_000
-"""Rows about connections that are kept in memory; the connections of a run with more are not searched."""
+"""Maximum rows about connections that are read into memory. With more rows, connections are not searched."""
 
 _IN = (TraceEvent.GRAFT, TraceEvent.EAGER)
 _OF_TREES = (TraceEvent.EAGER, TraceEvent.LAZY)
 _OUT = (TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """Intervals [since, until) in which directed pairs of nodes (`one`, `other`) are connected, ordered by `one`."""
+class Connections(NamedTuple):
+    """Intervals [since, until) in which directed pairs of nodes (`one`, `other`) are connected, as columns."""
 
     one: Ints
     other: Ints
     since_us: Ints
     until_us: Ints
 
-    @property
-    def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
-        return self.one, self.other, self.since_us, self.until_us
-
     def of(self, node: int) -> list[tuple[int, int, int]]:
-        """Return the other node, the beginning and the end of each connection of a node."""
+        """Return `other`, `since_us` and `until_us` of each connection whose `one` is the node. The connections must
+        be sorted.
+        """
         there = indexes_of(self.one, node)
-        return list(zip(*(column[there].tolist() for column in self.columns[1:]), strict=True))
+        return list(zip(*(column[there].tolist() for column in self[1:]), strict=True))
 
     def select(self, which: Ints) -> Connections:
-        return Connections(*(column[which] for column in self.columns))
+        return Connections(*(column[which] for column in self))
 
     def join(self, other: Connections) -> Connections:
-        return Connections(*map(np.concatenate, zip(self.columns, other.columns, strict=True)))
+        return Connections(*map(np.concatenate, zip(self, other, strict=True)))
 
     def reversed(self) -> Connections:
-        return Connections(self.other, self.one, self.since_us, self.until_us)
+        return self._replace(one=self.other, other=self.one)
 
     def sorted(self) -> Connections:
+        """Return the connections sorted by `one`, `other` and `since_us`."""
         return self.select(np.lexsort((self.since_us, self.other, self.one)))
 
 
 def connections_until(run: RunFacts, until_us: int) -> Connections:
-    """Return all connections until a time. Raise `TooManyRows` if there are too many to keep in memory.
+    """Return the connections that began at `until_us` or earlier, in both directions and sorted.
 
-    A connection without an end lasts until the end of the run.
+    A pair is connected while both nodes trace the connection. In a run of real nodes, one node suffices if the other
+    node traced no connection. Later rows than `until_us` are not read: a connection whose end is not in the rows
+    lasts beyond the end of the run. Raise `TooManyRows` if the rows do not fit into memory.
     """
     rows = select_rows(
         run, "node", _COLUMNS, lambda rows: np.isin(rows[Column.EVENT], LINK_EVENTS), until_us=until_us,
@@ -67,9 +67,9 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
         for values in (*(rows[column] for column in (Column.PEER, Column.REMOTE, Column.TIME_US)),
                        rows[Column.EVENT] == TraceEvent.ADD_PEER)
     )  # fmt: skip
-    changes = PairEvents.sorted(peer, remote, time, adds)  # In the same microsecond, an end precedes a beginning.
-    peer, remote, time, adds = changes.node, changes.other, changes.time_us, changes.value
-    until = np.full(len(peer), run.end_us + 1, dtype=np.int64)
+    # In the same microsecond, the end of a connection comes before a beginning.
+    peer, remote, time, adds = PairEvents.sorted(peer, remote, time, adds)
+    until = np.full_like(peer, run.end_us + 1)
     same = (peer[1:] == peer[:-1]) & (remote[1:] == remote[:-1])
     until[:-1][same] = time[1:][same]
     in_order = np.lexsort((rows[Column.TIME_US][is_down], rows[Column.PEER][is_down]))
@@ -87,9 +87,9 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
 
 
 def in_topic(connections: Connections, members: Members, holder: int) -> Connections:
-    """Limit connections to the times in which `one` may send a message of the topic to `other`.
+    """Return the intervals of connections in which `one` may send a message of a topic to `other`, sorted.
 
-    In these times `other` is in the topic, and so is `one` unless it is `holder`.
+    In these intervals `other` is a member of the topic (`members`), and `one` is a member or the node `holder`.
     """
     receiving = _limited(connections, connections.other, members)
     own = receiving.one == holder
@@ -98,7 +98,10 @@ def in_topic(connections: Connections, members: Members, holder: int) -> Connect
 
 
 def _at_both_ends(ends: Connections) -> Connections:
-    """Limit connections to the times in which both nodes have them; return them in both directions."""
+    """Return the intervals in which both nodes of a pair traced a connection, each in both directions.
+
+    In `ends`, a connection has the direction from the node that traced it to the other node.
+    """
     forth, back = ends.select(ends.one < ends.other), ends.select(ends.one > ends.other).reversed()
     here, there = _pairs_of_equal(forth.one << 32 | forth.other, back.one << 32 | back.other)
     both = _overlap(forth.select(here), back.since_us[there], back.until_us[there])
@@ -106,6 +109,7 @@ def _at_both_ends(ends: Connections) -> Connections:
 
 
 def _limited(connections: Connections, nodes: Ints, members: Members) -> Connections:
+    """Limit each connection to the intervals in which one of its nodes is a member; `nodes` has this node of each."""
     here, there = _pairs_of_equal(nodes, members.node)
     return _overlap(connections.select(here), members.since_us[there], members.until_us[there])
 
@@ -117,7 +121,7 @@ def _overlap(connections: Connections, since_us: Ints, until_us: Ints) -> Connec
 
 
 def _pairs_of_equal(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Return the indexes on the left and on the right of all pairs of equal values."""
+    """Find all pairs of equal values. Return the indexes in `left`, and the indexes in `right`."""
     order = np.argsort(right, kind="stable")
     ordered = right[order]
     first = np.searchsorted(ordered, left, side="left")
@@ -128,12 +132,12 @@ def _pairs_of_equal(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 
 
 class MeshLinks:
-    """Changes of mesh or tree links that have a chosen node at an end."""
+    """The changes of mesh links, and of eager and lazy links of episub, between chosen nodes and their peers."""
 
     def __init__(self, run: RunFacts, topic: int, nodes: Collection[int], until_us: int) -> None:
         wanted = list(nodes)
         self.any_mesh = False
-        """True if some node has a mesh of the topic, or eager links."""
+        """True if the rows until `until_us` have a change of any mesh, eager or lazy link of the topic."""
         self._in_trees: set[int] = set()
 
         def keep(rows: ColumnArrays) -> Ints:
@@ -148,13 +152,14 @@ class MeshLinks:
         )
 
     def has_tree(self, node: int) -> bool:
-        """Return whether the links of a node are eager and lazy links of a tree (episub)."""
+        """Return True if a node traced eager or lazy links, so that its links are those of a tree (episub)."""
         return node in self._in_trees
 
     def holds(self, peer: int, remote: int, at_us: int, connected_us: int = 0) -> bool:
-        """Return whether `peer` had `remote` in its mesh, or as an eager link, at a time.
+        """Return True if `peer` had `remote` in its mesh, or had an eager link to `remote`, at `at_us`.
 
-        Changes before `connected_us` do not count: a node that goes down traces no change of its mesh.
+        Changes before `connected_us`, the beginning of the connection, are ignored: a node that goes down does not
+        trace the end of its links.
         """
         there = self._changes.between(peer, remote)
         times = self._changes.time_us[there]
@@ -163,7 +168,7 @@ class MeshLinks:
 
 
 class ScoreSamples:
-    """Sampled scores that peers gave to chosen nodes."""
+    """Samples of the scores that peers gave to chosen nodes."""
 
     def __init__(self, run: RunFacts, nodes: Collection[int], until_us: int) -> None:
         wanted = list(nodes)
@@ -177,7 +182,9 @@ class ScoreSamples:
         )
 
     def latest(self, peer: int, scored: int, until_us: int) -> float | None:
-        """Return the last score that a peer gave until `until_us`, else the first one later; None without any."""
+        """Return the last score that `peer` gave to `scored` at `until_us` or earlier; without one, the first later
+        score. Return None if `peer` never scored `scored`.
+        """
         there = self._samples.between(scored, peer)
         scores = self._samples.value[there].view(np.float64)
         place = int(np.searchsorted(self._samples.time_us[there], until_us, side="right")) - 1

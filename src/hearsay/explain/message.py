@@ -1,55 +1,79 @@
-"""The search for a message or a node of a run, by number, name or id, and the facts about a message."""
+"""The search for a message or a node of a run: by number, name or id, or among the latest messages of the run.
+
+`Message` has the facts about a message that explanations need.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nsmallest
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from hearsay.core.shell.randomness import Randomness
-from hearsay.explain.copies import History, history_of
+import numpy as np
+
+from hearsay.core.rules.randomness import Randomness
+from hearsay.explain.copies import WORDS, History, history_of
 from hearsay.explain.requests import last_parts
-from hearsay.explain.rows import Clocks, Members, clocks_of, members_of, observers_of, select_rows
-from hearsay.pipeline.input.run_facts import RunFacts, load_runs
+from hearsay.explain.rows import (
+    START_US,
+    Clocks,
+    ColumnArrays,
+    Members,
+    clocks_of,
+    members_of,
+    observers_of,
+    select_rows,
+    selected,
+)
+from hearsay.number_text import milliseconds
+from hearsay.pipeline.run_facts import RunFacts, load_runs
 from hearsay.sim.plan.draws import natted_nodes
-from hearsay.sim.plan.latency import LatencyModel, make_latency
+from hearsay.sim.plan.network import LatencyModel, make_latency
 from hearsay.sim.scenario.network import Links, Network, Service
-from hearsay.sim.scenario.tables import read_text
-from hearsay.sim.scenario.toml_text import parse
+from hearsay.sim.scenario.reading import parse, read_text
 from hearsay.sim.scenario.workload import TopicGroup, Validation
-from hearsay.text.escape import escape
+from hearsay.text import escape, table_text
 from hearsay.trace.folder.arrow import read_table
-from hearsay.trace.language.schema import NONE, Column
-from hearsay.trace.read.show import SHORTENED, Names, load_names
-from hearsay.trace.write.run_folder import DICTIONARIES
+from hearsay.trace.folder.run_folder import DICTIONARIES
+from hearsay.trace.language.schema import NONE, Column, TraceEvent
+from hearsay.trace.reader import SHORTENED, Names, load_names
 from hearsay.user_errors import InvalidInput
 
-COLUMNS = (
-    Column.TIME_US, Column.EVENT, Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE, Column.HOPS,
-    Column.BYTES, Column.COUNT, Column.VIA, Column.DELAY_US, Column.REASON,
-)  # fmt: skip
 _MAX_NAMED = 3
 _MAX_NUMBER = (1 << 63) - 1
+_WITHOUT_GOSSIP = ("floodsub", "randomsub", "meshsub")
+LATEST = 10
+"""Maximum number of messages in the list."""
+_LATEST_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.TOPIC, Column.MESSAGE)
+_LATEST_HEAD = ("message", "id", "topic", "publisher", "at", "deliveries", "slowest")
+_LATEST_EVENTS = (TraceEvent.PUBLISH, TraceEvent.DELIVER)
+_FIRST_WINDOW_US = 10_000_000
 
 
 class NotInThisRun(InvalidInput, ValueError):
-    """A message or node that the run does not have; the text names the nearest ones."""
+    """Raised if no message or node of a run matches the wanted one, or if several match.
+
+    The text names some that match or that are similar.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class MessageName:
-    """Number of a message in the run, and its id."""
+    """The number of a message in the run, and its id."""
 
     number: int
     identifier: str | None
-    """Message id of a real network, in hexadecimal."""
+    """Message id in hexadecimal; None in a simulation, or if unknown."""
 
 
 def find_message(run: RunFacts, wanted: str) -> MessageName:
-    """Return the message with the number `wanted`, or the only message whose id begins with `wanted`."""
+    """Return the message with the number `wanted`; if there is none, the only message whose id begins with `wanted`.
+
+    `wanted` may begin with `0x`. Raise `NotInThisRun` if there is no such message, if several ids begin with
+    `wanted`, or if `wanted` is empty.
+    """
     if not wanted:
         raise NotInThisRun("--message is empty; give the number of a message or the beginning of its id")
     number = _number(wanted)
@@ -63,19 +87,24 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
     if begun:
         several = ", ".join(str(one.identifier) for one in begun[:_MAX_NAMED]) + ", …" * (len(begun) > _MAX_NAMED)
         raise NotInThisRun(f"{escape(wanted)}: several ids begin like this ({several}); give more of the id")
-    if number is not None and len(select_rows(run, "message", COLUMNS, message=number)[Column.MESSAGE]):
+    if number is not None and len(select_rows(run, "message", tuple(Column), message=number)[Column.MESSAGE]):
         return MessageName(number, None)
     raise NotInThisRun(f"{escape(wanted)}: no such message in {run.path}; {_nearest_message(known, number, prefix)}")
 
 
 def _number(wanted: str) -> int | None:
-    """Return a number, or None; text with leading zeros is the beginning of an id."""
+    """Return a text as a number; None if it is no decimal number below 2^63, or has leading zeros, as an id may."""
     plain = wanted.isascii() and wanted.isdecimal() and (wanted == "0" or wanted[0] != "0") and len(wanted) < 20
     return int(wanted) if plain and int(wanted) <= _MAX_NUMBER else None
 
 
 def find_node(run: RunFacts, names: Names, wanted: str) -> int:
-    """Return the node with the name or number `wanted`, or the only node whose name begins or ends with `wanted`."""
+    """Return the node with the name or the number `wanted`. If `wanted` is not a number, return the only node whose
+    name begins or ends with it.
+
+    Raise `NotInThisRun` if there is no such node, if several names begin or end with `wanted`, or if `wanted` is
+    empty.
+    """
     wanted = wanted.removeprefix(SHORTENED)
     if not wanted:
         raise NotInThisRun(f"--node is empty; {len(run.nodes)} nodes are in {run.path}")
@@ -100,7 +129,9 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
 
 
 def message_ids(run: Path) -> dict[int, str | None]:
-    """Return the ids of messages by number; None for messages without an id, as in simulations."""
+    """Return the ids of messages by number, from the run's dictionary, which may be missing. Simulated messages have
+    None.
+    """
     path = run / DICTIONARIES / "messages.parquet"
     if not path.exists():
         return {}
@@ -115,24 +146,20 @@ def _nearest_message(known: dict[int, str | None], number: int | None, prefix: s
         return "its dictionary names none"
     ids = [name for name in known.values() if name is not None]
     if ids:
-        return f"the nearest are {', '.join(nsmallest(_MAX_NAMED, ids, lambda name: (-_common(name, prefix), name)))}"
+        lengths = range(len(prefix) + 1)
+        near = nsmallest(_MAX_NAMED, ids, lambda name: (-sum(name.startswith(prefix[:end]) for end in lengths), name))
+        return f"the nearest are {', '.join(near)}"
     if number is None:
         least, most = min(known), max(known)
         return f"its messages have no ids, only numbers: {least}" + (f" … {most}" if most > least else "")
     return f"the nearest is {min(known, key=lambda one: abs(one - number))}"
 
 
-def _common(one: str, other: str) -> int:
-    """Return the length of the common beginning."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-_WITHOUT_GOSSIP = ("floodsub", "randomsub", "meshsub")
-
-
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """The delays that a scenario defines for links and nodes, without jitter and queues."""
+    """The properties of links, nodes and topics in a scenario that explain delays. Jitter and queues are not
+    included.
+    """
 
     latency: LatencyModel
     uplink_bits_per_s: int
@@ -142,17 +169,19 @@ class LinkModel:
     natted: frozenset[int]
     """Nodes that accept no inbound connection."""
     history_us: int | None
-    """Longest time for which a holder may announce a message; None if heartbeats do not limit it."""
+    """Longest time for which a node announces a message that it has, in microseconds: 0 if no router announces, None
+    if a router announces without a limit in heartbeats (episub).
+    """
     topics_in_parts: frozenset[str]
     """Topics whose messages are sent as partial messages."""
 
     def uplink_us(self, size: int) -> int:
-        """Return the time that `size` bytes take on the uplink of a node."""
+        """Return the time in microseconds that a node's uplink needs for `size` bytes; 0 without a limit."""
         return -(-size * 8_000_000 // self.uplink_bits_per_s) if self.uplink_bits_per_s and size > 0 else 0
 
 
 def link_model_of(run: RunFacts) -> LinkModel | None:
-    """Return the link model of a run; None without a simulation, or if the scenario needs a file that is gone."""
+    """Return the link model of a run; None if the run is not a simulation, or if its scenario cannot be read."""
     if not run.simulated:
         return None
     try:
@@ -179,6 +208,7 @@ def _link_model(scenario: dict[str, Any]) -> LinkModel:
 
 
 def _history_us(scenario: dict[str, Any]) -> int | None:
+    """Return `LinkModel.history_us`: the longest of all routers of the scenario."""
     longest = 0
     for router in (scenario["router"], *(each["router"] for each in scenario.get("population", ()))):
         if "history_gossip" in router:
@@ -190,7 +220,7 @@ def _history_us(scenario: dict[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a run, with all that an explanation needs."""
+    """A message of a run, with the facts that an explanation needs."""
 
     run: RunFacts
     names: Names
@@ -211,18 +241,23 @@ class Message:
         return f"node {name}" if name.isdecimal() else name
 
     def short_name(self, node: int) -> str:
-        """Return the name of a node for a table or a path."""
+        """Return the name of a node as `node` does, but a number without the word "node" before it."""
         return self.node(node).removeprefix("node ")
 
     def us_after(self, time_us: int) -> int:
-        """Return a time as microseconds after the publication."""
+        """Return a time of the run in microseconds after the publication. If the publication is unknown, the first
+        known event takes its place.
+        """
         return time_us - self.history.start_us()
 
     def clock_error(self, node: int) -> str:
-        """Return in words how far a node's time after the publication may be off."""
+        """Return in words how wrong the time from the publication to an event at a node may be; empty if unknown or
+        exact.
+        """
         return self.clocks.words(self.history.publisher, node) if self.history.published else ""
 
     def title(self) -> str:
+        """Return the word "message" with the number and, if known, the id."""
         identifier = f" ({escape(self.name.identifier)})" if self.name.identifier else ""
         return f"message {self.name.number}{identifier}"
 
@@ -230,43 +265,31 @@ class Message:
         return escape(self.names.topic(self.history.topic)) if self.history.topic != NONE else "unknown"
 
     def unknowns(self) -> list[str]:
-        """Return a sentence for each fact that this trace does not show."""
-        unknown: list[str] = []
-        if not self.run.manifest.complete:
-            unknown.append("The run was interrupted: later events are not in the trace.")
-        if not self.run.simulated:
-            unknown.append(
-                "This is a trace of real nodes: each time is of the node's own clock, and a copy is known from its "
-                "two ends, so delays in queues and on links are not separated."
-            )  # fmt: skip
-            if self.clocks.errors_us:
-                unknown.append("± is by how much the clocks of two nodes may still differ, where both are compared.")
-            traced, named = len(self.observers), len(self.names.peers)
-            if traced < named:
-                saw = "this one" if traced == 1 else "these"
-                unknown.append(f"{traced} of {named} nodes traced; the others are known from what {saw} saw.")
-        elif self.model is None:
-            unknown.append("The scenario cannot be read, so delays in queues and on links are not separated.")
-        if self.in_parts:
-            unknown.append(
-                "Messages of this topic are sent in parts, and rows of parts name no message: a delivery shows only "
-                "the sender and the time of the part that completed the message."
-            )  # fmt: skip
-        if not self.names.peers:
-            unknown.append(
-                "The run's dictionary of peers is missing: nodes, and a script that injects messages, are shown by "
-                "number."
-            )  # fmt: skip
-        if not self.history.published:
-            unknown.append("The trace has no publication of this message; times count from its first known event.")
-        return unknown
+        """Return sentences about the facts that this trace does not show."""
+        is_real, traced, named = not self.run.simulated, len(self.observers), len(self.names.peers)
+        unknown = {
+            "interrupted": not self.run.manifest.complete,
+            "real_nodes": is_real,
+            "clocks": is_real and bool(self.clocks.errors_us),
+            "others": is_real and traced < named,
+            "scenario": not is_real and self.model is None,
+            "parts": self.in_parts,
+            "names": not named,
+            "publication": not self.history.published,
+        }
+        numbers = {"traced": traced, "named": named, "saw": "this one" if traced == 1 else "these"}
+        return [WORDS["unknowns"][name].format(**numbers) for name, is_so in unknown.items() if is_so]
 
 
 def open_message(path: Path, wanted: str, window_us: int | None = None) -> Message:
-    """Open a message by number or id. Raise `RunFolderError` for a folder without a trace, and `NotInThisRun`."""
+    """Open a message of the run at `path`, by its number or the beginning of its id.
+
+    `window_us` is the message's window; None means the scenario's `linger_s`, or the default of the analysis. Raise
+    `RunFolderError` for a folder without a trace, and `NotInThisRun` for a message that the run does not have.
+    """
     (run,) = load_runs([path], window_us)
     name = find_message(run, wanted)
-    rows = select_rows(run, "message", COLUMNS, message=name.number)
+    rows = select_rows(run, "message", tuple(Column), message=name.number)
     if not len(rows[Column.EVENT]):
         raise NotInThisRun(
             f"{escape(wanted)}: {path} names this message but has no row of it: it was never published"
@@ -277,3 +300,78 @@ def open_message(path: Path, wanted: str, window_us: int | None = None) -> Messa
         history = replace(history, last_parts=last_parts(run, history))
     members = members_of(run, history.topic)
     return Message(run, names, name, history, model, observers_of(run), members, in_parts, clocks_of(run.path))
+
+
+@dataclass(frozen=True, slots=True)
+class LatestMessage:
+    """A message, with its deliveries at nodes other than the publisher."""
+
+    message: int
+    id: str | None
+    """Message id in hexadecimal; None in a simulation, or if unknown."""
+    topic: str
+    publisher: str | None
+    first_us: int
+    """Time of the first publication or delivery of the message in the trace."""
+    deliveries: int
+    slowest_us: int
+    """Time from `first_us` to the last of these deliveries; 0 without one."""
+
+
+def latest_messages(path: Path) -> list[LatestMessage]:
+    """Return at most `LATEST` messages of a run: those that began last, the latest first."""
+    (run,) = load_runs([path], None)
+    rows = _latest_rows(run)
+    names, ids = load_names(run.path), message_ids(run.path)
+    found: list[LatestMessage] = []
+    starts: list[int] = np.flatnonzero(np.diff(rows[Column.MESSAGE], prepend=NONE - 1)).tolist()
+    ends = [*starts[1:], len(rows[Column.MESSAGE])]
+    latest: list[int] = np.argsort(rows[Column.TIME_US][starts], kind="stable")[::-1][:LATEST].tolist()
+    for place in latest:
+        one = selected(rows, slice(starts[place], ends[place]))
+        message = int(one[Column.MESSAGE][0])
+        delivered = one[Column.EVENT] == TraceEvent.DELIVER
+        publishers = one[Column.PEER][~delivered]
+        first_us = int(one[Column.TIME_US][0])
+        others = one[Column.TIME_US][delivered & ~np.isin(one[Column.PEER], publishers)]
+        found.append(
+            LatestMessage(
+                message, ids.get(message), names.topic(int(one[Column.TOPIC][0])),
+                names.short_peer(int(publishers[0])) if len(publishers) else None,
+                first_us, len(others), int(others[-1]) - first_us if len(others) else 0,
+            )
+        )  # fmt: skip
+    return found
+
+
+def latest_text(messages: list[LatestMessage]) -> str:
+    """Return the messages as the text of a table."""
+    rows = [
+        [
+            str(each.message), (each.id or "")[:12], escape(each.topic), each.publisher or "not traced",
+            f"{each.first_us / 1e6:.6f} s", f"{each.deliveries:,}", milliseconds(each.slowest_us / 1000),
+        ]
+        for each in messages
+    ]  # fmt: skip
+    return table_text(_LATEST_HEAD, rows, left=4)
+
+
+def _latest_rows(run: RunFacts) -> ColumnArrays:
+    """Return publications and deliveries in an interval before the end of the run, sorted by message and time.
+
+    The interval is the whole run, or contains at least `LATEST` messages whose first row is in the second half of the
+    interval. Earlier messages in the interval may have begun before it.
+    """
+    window_us = _FIRST_WINDOW_US
+    while True:
+        from_us = run.end_us - window_us if window_us < run.end_us - run.start_us else START_US
+        rows = select_rows(
+            run, "message", _LATEST_COLUMNS, lambda rows: np.isin(rows[Column.EVENT], _LATEST_EVENTS), from_us
+        )
+        order = np.lexsort((rows[Column.EVENT], rows[Column.TIME_US], rows[Column.MESSAGE]))
+        rows = selected(rows, order)
+        sure_us = START_US if from_us == START_US else run.end_us - window_us // 2
+        starts = np.flatnonzero(np.diff(rows[Column.MESSAGE], prepend=NONE - 1))
+        if from_us == START_US or (rows[Column.TIME_US][starts] >= sure_us).sum() >= LATEST:
+            return rows
+        window_us *= 4

@@ -1,8 +1,9 @@
 """Nodes that were due a message and never got it, with a reason for each.
 
 A message is due at the nodes that the analysis calls eligible (docs/reference/metrics.md): nodes that are in the
-topic from the publication to the end of the message's window and whose application did not reject it. If several
-reasons hold, the first one in `Why` is given: the one that came closest to a delivery.
+topic from the publication to the end of the message's window, and whose application did not reject the message. These
+nodes are the due nodes. If copies to a node failed for several reasons, the reason that is first in `Why` is given:
+with this reason, a copy came closest to a delivery. A holder is a node that had the message.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.rpc import PartKind
-from hearsay.explain import causes
-from hearsay.explain.copies import Fate
+from hearsay.explain.copies import WORDS, Fate, cause_of_reason
 from hearsay.explain.deliveries import Sent, sent_to, unread_rpcs
 from hearsay.explain.links import MeshLinks, ScoreSamples, connections_until
 from hearsay.explain.message import Message
 from hearsay.explain.requests import REQUESTS, parts_between
 from hearsay.explain.rows import Ints, TooManyRows
-from hearsay.text.numbers import plural
+from hearsay.number_text import plural
 
 _VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
 
 
 class Why(StrEnum):
-    """Reasons why a node never got a message; the closer to a delivery, the earlier."""
+    """Reasons why a node never got a message: first why copies failed, then why no peer sent a copy."""
 
     REFUSED = "a copy arrived and was rejected"
     UNREAD = "a copy arrived and was dropped unread"
@@ -43,7 +43,7 @@ class Why(StrEnum):
     GOSSIP_LOST = "in no mesh in time, and gossip was lost"
     LOW_SCORE = "its score was too low for gossip"
     NO_MESH = "in no mesh of a holder, and not announced or not requested"
-    ANNOUNCEMENTS_LOST = "no eager link to it in time, and requests or requests were lost"
+    ANNOUNCEMENTS_LOST = "no eager link to it in time, and announcements or requests were lost"
     NO_EAGER_LINK = "no eager link to it from a holder, and not announced or not requested"
     PARTS_LOST = "incomplete, and partial messages were lost"
     PARTS_NOT_ASKED = "it sent no partial message to holders, so it requested no part"
@@ -52,27 +52,12 @@ class Why(StrEnum):
     UNKNOWN = "the trace does not show why"
 
 
-_OF_FATE = {
-    Fate.UNDER_WAY: Why.UNDER_WAY,
-    Fate.LOST: Why.LOST,
-    Fate.UNREACHABLE: Why.LOST,
-    Fate.UNSEEN: Why.UNKNOWN_OUTCOME,
-    Fate.QUEUE_FULL: Why.QUEUE_FULL,
-    Fate.DROPPED: Why.QUEUE_FULL,
-    Fate.WITHDRAWN: Why.UNWANTED,
-    Fate.UNWANTED: Why.UNWANTED,
-}
-_UNREAD = (causes.of_reason(Reason.GRAYLISTED), causes.of_reason(Reason.GATED))
+_OF_FATE = {Fate[name.upper()]: Why[each["why"]] for name, each in WORDS["fates"].items()}
+_UNREAD = (cause_of_reason(Reason.GRAYLISTED), cause_of_reason(Reason.GATED))
 _ORDER = list(Why)
 NO_MEMBERS = "no node was in the topic"
-RULES = {
-    Why.UNWANTED: "IDONTWANT-4",
-    Why.TOO_LATE: "GOSSIP-7",
-    Why.LOW_SCORE: "THRESHOLD-2",
-    Why.NO_MESH: "GOSSIP-1",
-    Why.NO_EAGER_LINK: "TREE-1",
-}
-"""Ids of rules by reason, for the reasons that follow from one rule."""
+RULES: dict[Why, str] = {Why[name.upper()]: rule for name, rule in WORDS["missing_rules"].items()}
+"""The id of the rule from which a reason follows. Reasons that follow from no single rule are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,42 +67,42 @@ class Missing:
     node: int
     why: Why
     detail: str
+    """Details of the reason in words; may be empty."""
     copies: tuple[Sent, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MissingAnswer:
-    """All nodes that were due the message and never got it."""
+    """The due nodes that never got the message, with counts of nodes."""
 
     due: int | None
     """Number of nodes at which the message was due; None if unknown."""
     got: int
-    """Number of these nodes that got the message."""
+    """Number of the due nodes that got the message."""
     missing: tuple[Missing, ...]
     refused_by_all: bool = False
-    """True if every application that got the message rejected it, so that it was due nowhere."""
+    """True if every application that got the message rejected or ignored it. Then the message was due at no node."""
     unknown: str = ""
-    """The reason why it is unknown at which nodes the message was due; empty if it is known."""
+    """Why the due nodes are unknown; empty if they are known."""
     publisher_is_due: bool = False
     got_undue: int = 0
-    """Number of nodes, except the publisher, that got the message though it was not due there."""
+    """Number of nodes, without the publisher, that got the message and are not due nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """The nodes that were due a message."""
+    """The due nodes of a message."""
 
     nodes: Ints
-    """Numbers of the nodes in ascending order; empty if unknown."""
+    """Numbers of the due nodes in ascending order; empty if unknown."""
     unknown: str | None
-    """Why the nodes are unknown."""
+    """Why the due nodes are unknown; None if they are known."""
     rejecters: Ints
-    """Nodes whose application rejected the message, and that did not get it later."""
+    """Nodes whose application rejected or ignored the message, and that never delivered it."""
     refused_by_all: bool
 
 
 def _due(message: Message) -> _Due:
-    """Return the nodes that were due the message, by the definition of the analysis (docs/reference/metrics.md)."""
     history, members, run = message.history, message.members, message.run
     rejects, deliveries = history.rejects, history.deliveries
     rejecters = np.setdiff1d(rejects.node[np.isin(rejects.value, _VERDICTS)], deliveries.node)
@@ -137,7 +122,7 @@ def _due(message: Message) -> _Due:
 
 
 def explain_missing(message: Message) -> MissingAnswer:
-    """Find the nodes that were due the message and never got it."""
+    """Explain for each due node that never got the message why it did not."""
     due = _due(message)
     if due.unknown is not None:
         return MissingAnswer(None, 0, (), unknown=due.unknown)
@@ -154,7 +139,9 @@ def explain_missing(message: Message) -> MissingAnswer:
 
 
 def explain_absence(message: Message, node: int) -> tuple[Missing, str | None]:
-    """Return why a node never got the message, and why the message was not due there, or None if it was due."""
+    """Return why a node never got the message, and why the message was not due there; the second is None if the node
+    is a due node. The node must not have delivered the message.
+    """
     due = _due(message)
     (missing,) = _reasons(message, [node])
     if due.unknown is not None:
@@ -176,7 +163,7 @@ def _why_not_due(message: Message, node: int, due: _Due) -> str:
 
 
 def _reasons(message: Message, nodes: Sequence[int]) -> Iterator[Missing]:
-    """Yield the reason for each node that never got the message."""
+    """Yield the reason for each of `nodes`, which never got the message."""
     history = message.history
     unread = unread_rpcs(message.run, nodes, history.start_us(), message.run.end_us)
     copies = {node: sent_to(message, node, unread) for node in nodes}
@@ -206,7 +193,9 @@ def _why_not_delivered(sent: Sent) -> Why:
 
 
 class _Surroundings:
-    """The surroundings of nodes to which no copy was sent: connections to holders, meshes, scores, parts of RPCs."""
+    """Facts about nodes to which no copy was sent: their connections, mesh links and scores, and the parts of RPCs
+    between these nodes and holders.
+    """
 
     def __init__(self, message: Message, nodes: Sequence[int]) -> None:
         run, history = message.run, message.history
@@ -227,7 +216,7 @@ class _Surroundings:
         self._parts = parts_between(run, pairs, kinds, topic, self._start_us, run.end_us)
 
     def why_not_sent(self, node: int) -> tuple[Why, str]:
-        """Return why no copy was sent to a node."""
+        """Return why no copy was sent to a node, with a detail in words."""
         links = [link for link in self._connections.of(node) if link[2] > self._start_us]
         if not links:
             known = self._message.run.simulated or node in self._message.observers
@@ -249,16 +238,19 @@ class _Surroundings:
         return self._unchosen(node, in_time, peers, known)
 
     def _in_parts(self, node: int, peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why a node got no part, by the partial messages between it and holders up to the window's end."""
-        came = asked = lost = unheard = 0
+        """Return why a node did not get all parts of the message. `peers` are the holders; `known` is the beginning
+        of the detail. Only partial messages up to the end of the message's window are considered.
+        """
+        came = asked = lost_from = lost_to = 0
         for peer in peers:
             window = (PartKind.PARTIAL, self._holders[peer], self._window_end_us)
             came += self._parts.count(peer, node, *window)
             asked += self._parts.count(node, peer, *window)
-            lost += self._parts.lost(peer, node, *window)
-            unheard += self._parts.lost(node, peer, *window)
-        if lost or unheard:
-            return Why.PARTS_LOST, f"{known}; {lost} from them and {unheard} to them lost, perhaps of other messages"
+            lost_from += self._parts.lost(peer, node, *window)
+            lost_to += self._parts.lost(node, peer, *window)
+        if lost_from or lost_to:
+            lost = f"{lost_from} from them and {lost_to} to them lost, perhaps of other messages"
+            return Why.PARTS_LOST, f"{known}; {lost}"
         if not asked:
             return Why.PARTS_NOT_ASKED, known
         if not came:
@@ -266,7 +258,9 @@ class _Surroundings:
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
     def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why holders did not send the message. `held` has holders with the times of their connections."""
+        """Return why holders did not send the message to a node. `held` has each holder with the time at which the
+        holder and the node were connected, `peers` the same holders, and `known` the beginning of the detail.
+        """
         thresholds, mesh = self._message.run.thresholds, self._mesh
         both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]
         if thresholds is not None:
@@ -291,7 +285,7 @@ class _Surroundings:
 
 
 def by_reason(missing: Sequence[Missing]) -> list[tuple[Why, list[Missing]]]:
-    """Group nodes by reason, the most frequent first."""
+    """Group nodes by reason. The most frequent reason is first."""
     groups: dict[Why, list[Missing]] = {}
     for each in missing:
         groups.setdefault(each.why, []).append(each)

@@ -1,15 +1,17 @@
-"""The path of a first copy from the publisher to a node: its hops, and the time of each step.
+"""The path of a message from its publisher to a node: the hops over the copies that nodes delivered, and the time of
+each step of a hop.
 
 Rules:
 
-* A delivery names the sender of its copy. The copy is the earliest one of that sender, with the hops and via of the
-  delivery, that arrived since the node's previous delivery. In a simulation without service times, a copy that
-  arrived, or whose validation ended, at the time of the delivery takes precedence. For a message in parts, the copy
-  is the part that completed it.
-* A sender had the message since its last delivery before it sent the copy; a publisher, since the publication; a node
-  outside the topic, since the arrival of the copy that a script injected.
-* The steps of a hop begin when the sender had the message and end when the receiver delivered it. They follow each
-  other, so they add up to the delay of the path. Times that the trace does not separate are one step.
+* The row of a delivery names the sender of the delivered copy. The delivered copy is the earliest copy from this
+  sender that arrived since the node's previous delivery and has the hops and the via of the delivery. In a simulation
+  without service times, a copy that arrived, or whose validation ended, at the time of the delivery takes precedence.
+  For a message in parts, the copy is the part that completed the message.
+* A sender has the message from its last delivery before it sent the copy. A publisher has the message from the
+  publication, and a node outside of the topic from the arrival of the copy that a script injected.
+* The steps of a hop begin when the sender has the message and end when the receiver delivers the message. Each step
+  begins when the previous step ends, so the times of the steps add up to the delay of the path. Several steps become
+  one if the trace does not separate their times.
 """
 
 from __future__ import annotations
@@ -28,45 +30,45 @@ from hearsay.trace.language.schema import NONE
 
 
 class Step(StrEnum):
-    """The steps of a hop, in order."""
+    """The steps of a hop, in order. The docstring of a step says where the message is, or what is in flight."""
 
     HELD = "held"
-    """At the sender, before it sent the copy."""
+    """At the sender, before the sender sent the copy."""
     ABSENT = "absent"
     """At the sender, before the receiver joined the topic."""
     UNCONNECTED = "unconnected"
-    """At the sender, before the two were connected."""
+    """At the sender, before the sender and the receiver were connected."""
     HEARTBEAT = "heartbeat"
-    """At the sender, before it announced the message."""
+    """At the sender, before the heartbeat that sent the IHAVE."""
     NEXT_IHAVE = "next_ihave"
-    """At the sender, before its announcement timer fired (episub)."""
+    """At the sender, before the timer for IHAVEs fired (episub)."""
     ANNOUNCED = "announced"
-    """The announcement in flight."""
+    """The IHAVE is in flight."""
     ASKING = "asking"
-    """At the receiver, before it sent the request."""
+    """At the sender, while the receiver has the IHAVE and has not sent the request."""
     ASKED = "asked"
-    """The request in flight."""
+    """The request is in flight."""
     ANSWERING = "answering"
-    """At the sender, from the request to the send of the copy."""
+    """At the sender, from the arrival of the request until the sender sent the copy."""
     QUEUE = "queue"
-    """In the sender's queue behind other messages; includes jitter."""
+    """In the sender's queue, behind other messages; the time includes the jitter of the link."""
     UPLINK = "uplink"
-    """Transmission of the copy's own bytes."""
+    """On the sender's uplink, for the time of the copy's own bytes."""
     LINE = "line"
-    """Propagation on the link."""
+    """On the link. The time is the latency of the link; without a limit of the uplink, it includes the jitter."""
     FLIGHT = "flight"
-    """From sending to receiving, where the trace does not separate queue, uplink and link."""
+    """In the sender's queue, on the uplink or on the link, if the trace does not separate these times."""
     VALIDATION = "validation"
-    """At the receiver, until the application accepted it."""
+    """At the receiver, until its application accepted the message."""
     HANDLING = "handling"
-    """At the receiver, waiting to be handled; includes validation."""
+    """At the receiver, until the message was handled; the time includes the validation."""
     UNKNOWN = "untold"
-    """From the message at the sender to its delivery at the receiver, if the trace has no times of the copy."""
+    """Somewhere between the sender and the delivery: the trace does not show where the message was."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A step of a hop with its times. With clocks of several machines it may end before it begins."""
+    """A step of a hop, with times. If the clocks of two machines differ, a step may end before it begins."""
 
     step: Step
     from_us: int
@@ -79,43 +81,44 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One transfer of the message, from having it at the sender to delivering it at the receiver."""
+    """One transfer of the message, from the time at which the sender has it to the delivery at the receiver."""
 
     sender: int
     receiver: int
     held_us: int
-    """Time from which the sender had the message."""
+    """Time from which the sender had the message; if it is unknown, the first known time of the hop."""
     delivered_us: int
     copy: Copy | None
+    """The copy that the receiver delivered; None if no copy in the trace fits the delivery."""
     times: tuple[StepTime, ...]
 
-    @property
-    def took_us(self) -> int:
-        return self.delivered_us - self.held_us
-
     def took(self, *steps: Step) -> int:
-        """Return the total time of these steps."""
+        """Return the total time of these steps in microseconds."""
         return sum(each.took_us for each in self.times if each.step in steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The hops to a node, in order of time; none if the node published the message."""
+    """The hops of the message to a node, in order of time.
+
+    There are none if the node published the message, or if the trace does not show the sender of the delivered copy.
+    """
 
     node: int
     delivered_us: int
     hops: tuple[Hop, ...]
     complete: bool
-    """True if the path begins at the publication. If not, how the message got to its start is unknown."""
+    """True if the path begins at the publication. If False, it is unknown how the first node got the message."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
+        """Return the nodes on the path, from the publisher (if `complete`) to `node`."""
         return (self.hops[0].sender, *(hop.receiver for hop in self.hops)) if self.hops else (self.node,)
 
 
 def path_to(history: History, index: int, model: LinkModel | None, requests: Requests | None = None) -> Path:
-    """Return the path of the delivery with this index. Without `requests`, the time until a request is not
-    separated from other waiting.
+    """Return the path to the delivery with this index. Without `requests`, hops have no steps of announcements and
+    requests.
     """
     deliveries = history.deliveries
     node, delivered_us = int(deliveries.node[index]), int(deliveries.time_us[index])
@@ -126,16 +129,12 @@ def path_to(history: History, index: int, model: LinkModel | None, requests: Req
         ends = [(Step.UNKNOWN, until_us)] if copy is None else _ends(copy, until_us, model, request)
         hops.insert(0, Hop(sender, receiver, held_us, until_us, copy, tuple(_times(held_us, ends))))
 
-    def found(complete: bool) -> Path:
-        return Path(node, delivered_us, tuple(hops), complete)
-
     seen: set[int] = set()
-    at = index
-    receiver, until_us = node, delivered_us
-    while at not in seen:
+    at: int | None = index
+    receiver, until_us, complete = node, delivered_us, True
+    while at is not None and not _is_own(history, at):
         seen.add(at)
-        if _is_own(history, at):
-            return found(True)
+        complete = False
         copy, sender = copy_of(history, at, model), int(deliveries.remote[at])
         if sender == NONE and copy is None:
             break
@@ -149,14 +148,14 @@ def path_to(history: History, index: int, model: LinkModel | None, requests: Req
         add(sender, receiver, held_us, until_us, copy)
         if script is not None:
             add(script.sender, sender, history.published_us, held_us, script)
-        if delivery is None:
-            return found(True)
-        at, receiver, until_us = delivery, sender, held_us
-    return found(False)
+        if delivery in seen:
+            break
+        at, receiver, until_us, complete = delivery, sender, held_us, True
+    return Path(node, delivered_us, tuple(hops), complete)
 
 
 def copy_of(history: History, index: int, model: LinkModel | None) -> Copy | None:
-    """Return the copy of the delivery with this index; None if no copy in the trace fits."""
+    """Return the delivered copy of the delivery with this index; None if no copy in the trace fits the delivery."""
     deliveries, copies = history.deliveries, history.copies
     node, delivered = int(deliveries.node[index]), int(deliveries.time_us[index])
     remote, hops, via = int(deliveries.remote[index]), int(deliveries.hops[index]), int(deliveries.via[index])
@@ -178,15 +177,17 @@ def copy_of(history: History, index: int, model: LinkModel | None) -> Copy | Non
 
 
 def _is_own(history: History, index: int) -> bool:
+    """Return True if a delivery is that of the publisher itself. Only real nodes trace such a delivery."""
     node, remote = int(history.deliveries.node[index]), int(history.deliveries.remote[index])
     return node == history.publisher and remote in (NONE, node)
 
 
 def _holding(history: History, node: int, until_us: int) -> tuple[int | None, int | None, Copy | None]:
-    """Return how a node had the message until a time: the index of its delivery, the time, and the injected copy.
+    """Return how a node has the message at `until_us`: the index of a delivery, the time from which the node has the
+    message, and the copy that a script injected.
 
-    The publisher, and a node outside the topic to which a script injected the message, have no delivery; only the
-    latter has an injected copy. All are None if the trace does not show that the node had the message.
+    The index is None for the publisher, and for a node outside of the topic to which a script injected a copy. The
+    copy is None except for such a node. All three are None if the trace does not show that the node has the message.
     """
     latest = history.deliveries.latest(node, until_us)
     if latest is not None and not _is_own(history, latest):
@@ -204,7 +205,9 @@ def _holding(history: History, node: int, until_us: int) -> tuple[int | None, in
 
 
 def _times(start_us: int, ends: Iterable[tuple[Step, int | None]]) -> Iterator[StepTime]:
-    """Yield the steps that take time, one after the other; a step whose end is unknown is part of the next one."""
+    """Yield the steps that are not empty. `ends` has all steps with the times of their ends. If the end of a step is
+    unknown, its time becomes part of the next step.
+    """
     for step, end_us in ends:
         if end_us is not None:
             if end_us != start_us:
@@ -215,7 +218,7 @@ def _times(start_us: int, ends: Iterable[tuple[Step, int | None]]) -> Iterator[S
 def _ends(
     copy: Copy, delivered_us: int, model: LinkModel | None, request: Request | None
 ) -> Iterator[tuple[Step, int | None]]:
-    """Yield the steps of a hop with their ends."""
+    """Yield the steps of a hop with the times of their ends; an unknown time is None."""
     if request is not None:
         yield Step.ABSENT, request.joined_us
         yield Step.UNCONNECTED, request.connected_us

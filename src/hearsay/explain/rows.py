@@ -1,7 +1,9 @@
 """Selected rows of a run, the nodes that traced and their clocks, and the members of a topic over time.
 
-A corrected clock may be off by its uncertainty, any other clock also by its estimated offset. The difference between
-times of two nodes may be off by the sum of their errors. Times of one node, and all times of a simulation, agree.
+When traces are joined, the offset of each clock from a reference is estimated, with an uncertainty, and may be
+corrected. The error of a corrected clock is at most the uncertainty. The error of any other clock is at most the
+estimated offset plus the uncertainty. A difference between times of two nodes may be wrong by the sum of the errors
+of both clocks. Times of one node, and all times of a simulation, have no such error.
 """
 
 from __future__ import annotations
@@ -9,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hearsay.pipeline.input.run_facts import RunFacts
-from hearsay.text.numbers import milliseconds
+from hearsay.number_text import milliseconds
+from hearsay.pipeline.run_facts import RunFacts
 from hearsay.trace.folder.arrow import open_trace_file, read_group, read_table
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import RunFolderError
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
 Ints = NDArray[Any]
@@ -26,15 +28,17 @@ START_US, END_US = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class TooManyRows(ValueError):
-    """More rows match than may be kept in memory."""
+    """Raised if more rows match than the caller allows in memory."""
 
 
 def row_groups(
     run: RunFacts, trace_class: str, columns: Sequence[Column], from_us: int, until_us: int, message: int | None
 ) -> Iterator[ColumnArrays]:
-    """Yield the rows of a class between two times, and of one message unless it is None, by row group.
+    """Yield the rows of a trace class from `from_us` to `until_us` as dictionaries of columns, one for each row
+    group.
 
-    Row groups whose statistics exclude such rows are not read.
+    With `message`, yield only rows of that message. Row groups whose statistics exclude all wanted rows are not read.
+    Raise `RunFolderError` if a file of the manifest is missing.
     """
     for file in run.files(trace_class):
         if file.min_time_us > until_us or file.max_time_us < from_us:
@@ -57,7 +61,7 @@ def row_groups(
 
 
 def _may_hold(group: Any, column: Column, least: int, most: int) -> bool:
-    """Return whether a row group may have values between two numbers, both included; nulls count as any number."""
+    """Return True if a column of a row group may have values from `least` to `most`. A null may be any number."""
     statistics = group.column(int(column)).statistics
     if statistics is None or not statistics.has_min_max or statistics.null_count:
         return True
@@ -75,7 +79,10 @@ def select_rows(
     message: int | None = None,
     max_rows: int | None = None,
 ) -> ColumnArrays:
-    """Return the rows of `row_groups` for which `keep` is true. Raise `TooManyRows` above `max_rows`."""
+    """Return the rows of `row_groups` that the mask returned by `keep` selects, or all rows without `keep`.
+
+    Values are int64. Raise `TooManyRows` if there are more than `max_rows` rows.
+    """
     pieces: list[ColumnArrays] = [{column: np.empty(0, dtype=np.int64) for column in columns}]
     count = 0
     for rows in row_groups(run, trace_class, columns, from_us, until_us, message):
@@ -86,60 +93,76 @@ def select_rows(
     return {column: np.concatenate([piece[column] for piece in pieces]).astype(np.int64) for column in columns}
 
 
-def selected(rows: ColumnArrays, chosen: Ints) -> ColumnArrays:
+def selected(rows: ColumnArrays, chosen: Ints | slice) -> ColumnArrays:
+    """Return the rows that `chosen` selects: a mask, indexes or a slice."""
     return {column: values[chosen] for column, values in rows.items()}
 
 
 def indexes_of(values: Ints, number: int) -> slice:
-    """Return the indexes of a number in an ascending array."""
+    """Return the indexes of all elements of an ascending array that equal `number`."""
     first, end = np.searchsorted(values, [number, number + 1])
     return slice(int(first), int(end))
 
 
-@dataclass(frozen=True, slots=True)
-class PairEvents:
-    """Events of a node that concern another node, ordered by node, other node, time and value."""
+class PairEvents(NamedTuple):
+    """Events at nodes, each about another node, as columns, sorted by node, other node, time and value."""
 
     node: Ints
     other: Ints
     time_us: Ints
     value: Ints
+    """A number that belongs to the event, such as the code of a reason. The owner of the events defines its meaning.
+    """
 
     @classmethod
-    def sorted(cls, node: Ints, other: Ints, time_us: Ints, value: Ints) -> PairEvents:
-        order = np.lexsort((value, time_us, other, node))
-        return cls(node[order], other[order], time_us[order], value[order])
+    def sorted(cls, *columns: Ints) -> PairEvents:
+        """Return the events of these columns, sorted. The order of the columns is that of the class."""
+        order = np.lexsort(columns[::-1])
+        return cls(*(column[order] for column in columns))
 
     def between(self, node: int, other: int) -> slice:
-        """Return the indexes of the events of a pair."""
+        """Return the indexes of the events at `node` that are about `other`."""
         mine = indexes_of(self.node, node)
         there = indexes_of(self.other[mine], other)
         return slice(mine.start + there.start, mine.start + there.stop)
 
 
 def observers_of(run: RunFacts) -> tuple[int, ...]:
-    """Return the nodes that traced: all of a simulation, and the real nodes that have rows of their own."""
+    """Return the nodes that traced. In a simulation these are all nodes.
+
+    In a run of real nodes, they are the nodes with rows of the classes `node` or `mesh`, or all nodes if none has
+    any.
+    """
     if run.simulated:
         return run.nodes
-    columns = (Column.PEER, Column.TIME_US)
-    peers: set[int] = set()
-    for trace_class in ("node", "mesh"):
-        for rows in row_groups(run, trace_class, columns, START_US, END_US, None):
-            peers.update(np.unique(rows[Column.PEER]).tolist())
+    classes = (
+        row_groups(run, name, (Column.PEER, Column.TIME_US), START_US, END_US, None) for name in ("node", "mesh")
+    )
+    peers = {peer for groups in classes for rows in groups for peer in np.unique(rows[Column.PEER]).tolist()}
     return tuple(sorted(peers.intersection(run.nodes))) or run.nodes
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
-    """Intervals [since, until) in which nodes are in a topic, ordered by node and time."""
+class Members(NamedTuple):
+    """Intervals [since, until) in which nodes are members of a topic, as columns sorted by node and time."""
 
     node: Ints
     since_us: Ints
     until_us: Ints
 
+    def last_join(self, node: int, from_us: int, until_us: int) -> int | None:
+        """Return the time of a node's last join after `from_us` and until `until_us`; None if it did not join
+        then.
+        """
+        since_us = self.since_us[self.node == node]
+        return max(since_us[(since_us > from_us) & (since_us <= until_us)].tolist(), default=None)
+
 
 def members_of(run: RunFacts, topic: int) -> Members:
-    """Return the members of a topic: from a join to the next leave, join or failure, or to the end of the run."""
+    """Return the members of a topic; none if `topic` is `NONE`.
+
+    A node is a member from a join to its next leave, join or failure. Without any of these, it is a member to the end
+    of the run.
+    """
     columns = (Column.PEER, Column.TIME_US, Column.EVENT)
     changes = select_rows(
         run, "mesh", (*columns, Column.TOPIC),
@@ -148,7 +171,7 @@ def members_of(run: RunFacts, topic: int) -> Members:
     downs = select_rows(run, "node", columns, lambda rows: rows[Column.EVENT] == TraceEvent.NODE_DOWN)
     node, time, event = (np.concatenate((changes[column], downs[column])) for column in columns)
     joins = event == TraceEvent.JOIN
-    order = np.lexsort((joins, time, node))  # In the same microsecond, an end precedes a beginning.
+    order = np.lexsort((joins, time, node))  # In the same microsecond, a leave or failure comes before a join.
     node, time, joins = node[order], time[order], joins[order]
     until = np.full(len(time), run.end_us, dtype=np.int64)
     same = node[1:] == node[:-1]
@@ -162,12 +185,17 @@ SKEW = "skew.parquet"
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
+    """The errors of the clocks of nodes. A simulation, or a run whose traces were not joined, has no errors."""
+
     errors_us: Mapping[int, tuple[int | None, int]]
-    """For each node that traced: the node with the reference clock (None if unknown), and the maximum difference from
-    that clock in microseconds."""
+    """By node: the node whose clock is the reference (None if unknown), and the maximum difference between the two
+    clocks in microseconds."""
 
     def words(self, node: int, other: int) -> str:
-        """Return in words how far a time between two nodes may be off; an empty text if both have the same clock."""
+        """Return in words how wrong the time between events at two nodes may be.
+
+        The text is empty if both are the same node, or if `errors_us` lacks one of them.
+        """
         if node == other or node not in self.errors_us or other not in self.errors_us:
             return ""
         (reference, error_us), (other_reference, other_error_us) = self.errors_us[node], self.errors_us[other]

@@ -1,45 +1,26 @@
-"""The words of explanations: times, steps, paths and summaries. Times count from the publication."""
+"""The text of explanations: summaries, tables and sentences. Times are since the publication of the message."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hearsay.explain import causes
-from hearsay.explain.copies import Fate
+from hearsay.core.language.actions import Via
+from hearsay.explain.copies import WORDS, Cause, Fate, why_sent
 from hearsay.explain.deliveries import NodeAnswer, Sent, SlowAnswer, Trait
 from hearsay.explain.fastest import Shortcut
 from hearsay.explain.message import Message
 from hearsay.explain.missing import NO_MEMBERS, RULES, Missing, MissingAnswer, Why, by_reason
 from hearsay.explain.path import Hop, Path, Step, StepTime
-from hearsay.text.numbers import count, figure, milliseconds, percent, plural
+from hearsay.number_text import count, figure, milliseconds, percent, plural
 from hearsay.trace.language.schema import NONE
 
-STEPS = {
-    Step.HELD: ("waited before sending", "{sender} had it and had not sent {what} yet{via}"),
-    Step.ABSENT: ("before the node joined the topic", "{sender} had it; {receiver} had not joined the topic yet"),
-    Step.UNCONNECTED: (
-        "before the two were connected", "{sender} had it; it was not connected to {receiver} yet",
-    ),
-    Step.HEARTBEAT: ("waited for a heartbeat", "{sender} waited for a heartbeat to announce it"),
-    Step.NEXT_IHAVE: ("waited for the next IHAVE", "{sender} waited for its next IHAVE to announce it"),
-    Step.ANNOUNCED: ("announcements in flight", "IHAVE from {sender} to {receiver}"),
-    Step.ASKING: ("waited before requesting", "{receiver} knew of it and had not requested it yet"),
-    Step.ASKED: ("requests in flight", "{request} from {receiver} to {sender}"),
-    Step.ANSWERING: ("waited before answering", "{sender} had the request and had not answered yet"),
-    Step.QUEUE: ("in queues", "in the queue of {sender}, behind others"),
-    Step.UPLINK: ("transmission on the uplink", "its own bytes on the uplink of {sender}"),
-    Step.LINE: ("on the link", "on the link from {sender} to {receiver}{via}"),
-    Step.FLIGHT: ("in flight", "in flight from {sender} to {receiver}, queues included{via}"),
-    Step.VALIDATION: ("validation", "{receiver} validated it"),
-    Step.HANDLING: ("waiting to be handled", "{receiver} had not handled it yet: service and validation"),
-    Step.UNKNOWN: ("unknown", "from {sender} to {receiver}: the trace does not show what took the time{via}"),
-}  # fmt: skip
-"""A short name and a sentence for each step."""
 _BETWEEN = (Step.ABSENT, Step.UNCONNECTED, Step.ANNOUNCED, Step.ASKED, Step.LINE, Step.FLIGHT, Step.UNKNOWN)
-"""Steps from a time of one node to a time of another."""
+"""Steps that begin at a time of one node's clock and end at a time of the other node's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +30,23 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int
-    """Number of leading columns that name a row; 0 for a timeline."""
+    """Number of leading columns that are left-aligned on the terminal; 0 for a timeline, which has its own format."""
     words: tuple[int, ...]
-    """Indexes of the columns of words; the others have numbers."""
+    """Indexes of the columns of words; all other columns have numbers."""
+
+
+def step_look(step: Step) -> dict[str, Any]:
+    """Return the name, sentence and colour of a step, and where a picture draws the step (see `words.toml`)."""
+    return WORDS["steps"][step.name.lower()]
 
 
 def milliseconds_exactly(us: int) -> str:
-    """Return a time to a tenth of a millisecond, so that times of steps can be added."""
+    """Return a time in milliseconds with one decimal, so that times can be added up."""
     return f"{us / 1000:,.1f} ms"
 
 
 def heading(message: Message) -> str:
-    """Return the message with its topic, publisher and size; times count from the start of the run."""
+    """Return the message with its topic, publisher, size, and time of publication after the start of the run."""
     history = message.history
     at = (history.published_us - message.run.start_us) / 1e6
     by = f", published by {message.node(history.publisher)} at {at:.6f} s" if history.published else ""
@@ -100,7 +86,8 @@ def shortcut_summary(message: Message, shortcut: Shortcut | str) -> str:
 
 
 def slow_summary(message: Message, answer: SlowAnswer) -> str:
-    late = _latecomers(answer.latecomers)
+    joined = plural(answer.latecomers, "node")
+    late = f" Not counted: {joined} that joined the topic after the publication." if answer.latecomers else ""
     if not answer.slow or answer.median_us is None:
         return f"No node that was in the topic in time got it.{late}" if late else _not_delivered(message)
     slowest = answer.slow[0]
@@ -118,7 +105,9 @@ def missing_summary(answer: MissingAnswer) -> str:
         return f"{start}: {answer.unknown}."
     if answer.refused_by_all:
         return "It was not due at any node: every application that got it rejected it."
-    undue = _undue(answer.got_undue)
+    others = plural(answer.got_undue, "other")
+    undue = f" Not due it, because not in the topic for its whole window: {others} that got it."
+    undue = undue if answer.got_undue else ""
     if not answer.due:
         return f"It was not due at any node: no node was in the topic for the whole of its window.{undue}"
     among = ", its publisher among them" if answer.publisher_is_due else ""
@@ -140,14 +129,15 @@ def absence_summary(message: Message, missing: Missing, not_due: str | None) -> 
         return f"{node} published it, and got no copy itself."
     detail = f" ({missing.detail})" if missing.detail else ""
     rule = f" [{RULES[missing.why]}]" if missing.why in RULES else ""
-    words = f"{node} never got it: {missing.why}{detail}{rule}."
     if missing.why is Why.UNKNOWN:
         words = f"{node} never got it, as far as the trace shows: {missing.detail or missing.why}."
+    else:
+        words = f"{node} never got it: {missing.why}{detail}{rule}."
     return f"{words} It was not due it: {not_due}." if not_due else words
 
 
 def timeline(message: Message, answer: NodeAnswer) -> Table:
-    """Return the time, the duration and the event of each step of a path."""
+    """Return the beginning, the duration and a sentence for each step of the path to a node."""
     rows: list[tuple[str, str, str]] = []
     for number, hop in enumerate(answer.path.hops):
         if number == 0:
@@ -162,23 +152,23 @@ def timeline(message: Message, answer: NodeAnswer) -> Table:
     return Table(("after", "took", ""), rows, 0, (2,))
 
 
-def costs(path: Path) -> str:
-    """Return the time of each kind of step on the whole path, the longest first."""
-    took = took_by_step(path)
-    total = sum(took.values())
-    longest_first = sorted((item for item in took.items() if item[1] > 0), key=lambda item: -item[1])
+def step_words(path: Path) -> str:
+    """Return in words the total time of each step over all hops of a path, the longest time first."""
+    took_us = _us_by_step(path)
+    total = took_us.total()
     return ", ".join(
-        f"{STEPS[step][0]} {milliseconds(us / 1000)} ({percent(us / total) if us <= total else figure(0)})"
-        for step, us in longest_first
+        f"{step_look(step)['name']} {milliseconds(us / 1000)} ({percent(us / total) if us <= total else figure(0)})"
+        for step, us in took_us.most_common()
+        if us > 0
     )
 
 
-def took_by_step(path: Path) -> dict[Step, int]:
-    took: dict[Step, int] = {}
-    for hop in path.hops:
-        for each in hop.times:
-            took[each.step] = took.get(each.step, 0) + each.took_us
-    return took
+def _us_by_step(path: Path) -> Counter[Step]:
+    """Return the total time of each step over all hops of a path, in microseconds."""
+    took_us: Counter[Step] = Counter()
+    for each in (each for hop in path.hops for each in hop.times):
+        took_us[each.step] += each.took_us
+    return took_us
 
 
 def copy_table(message: Message, copies: Sequence[Sent]) -> Table:
@@ -187,7 +177,7 @@ def copy_table(message: Message, copies: Sequence[Sent]) -> Table:
             message.short_name(each.copy.sender),
             "" if each.copy.sent_us is None else _time(message, each.copy.sent_us),
             "" if each.copy.arrived_us is None else _time(message, each.copy.arrived_us),
-            causes.of_copy(each.copy) or "",
+            why_sent(each.copy) or "",
             cause_words(each.outcome),
         )
         for each in copies
@@ -199,10 +189,9 @@ def slow_table(message: Message, answer: SlowAnswer) -> Table:
     rows: list[tuple[str, ...]] = []
     for path in answer.slow:
         last = path.hops[-1].copy if path.hops else None
-        took = took_by_step(path)
-        longest = max(took, key=lambda step: took[step], default=None)
-        sender, why = ("", "") if last is None else (message.short_name(last.sender), causes.of_copy(last) or "")
-        step = "" if longest is None else f"{STEPS[longest][0]} {milliseconds_exactly(took[longest])}"
+        longest = _us_by_step(path).most_common(1)
+        sender, why = ("", "") if last is None else (message.short_name(last.sender), why_sent(last) or "")
+        step = "".join(f"{step_look(step)['name']} {milliseconds_exactly(us)}" for step, us in longest)
         delivered = f"{_time(message, path.delivered_us)}{message.clock_error(path.node)}"
         rows.append((message.short_name(path.node), delivered, str(len(path.hops)), sender, why, step))
     return Table(("node", "after", "hops", "from", "why that copy was sent", "longest step"), rows, 1, (0, 3, 4, 5))
@@ -219,11 +208,12 @@ def missing_table(message: Message, missing: Sequence[Missing]) -> Table:
 
 
 def trait_words(trait: Trait) -> str:
+    """Return a trait with the numbers of deliveries that have it: "4 of 10: over node 3; 1 of 200 others"."""
     others = f"; {trait.others} of {trait.others_of} others" if trait.others_of else ""
     return f"{trait.slow} of {trait.slow_of}: {trait.words}{others}"
 
 
-def cause_words(cause: causes.Cause) -> str:
+def cause_words(cause: Cause) -> str:
     return f"{cause.words} [{cause.rule}]" if cause.rule else cause.words
 
 
@@ -236,20 +226,19 @@ def _route(message: Message, nodes: Sequence[int]) -> str:
 
 
 def _sentence(message: Message, hop: Hop, step_time: StepTime) -> str:
-    via = causes.of_copy(hop.copy) if hop.copy is not None else None
+    """Return a sentence about a step. If the step begins and ends at times of different clocks, the sentence has the
+    error of the duration.
+    """
+    via = why_sent(hop.copy) if hop.copy is not None else None
     error = message.clocks.words(hop.sender, hop.receiver) if step_time.step in _BETWEEN else ""
-    words = STEPS[step_time.step][1].format(
+    words = step_look(step_time.step)["sentence"].format(
         sender=message.node(hop.sender),
         receiver=message.node(hop.receiver),
         what="its last part" if hop.copy is not None and hop.copy.in_parts else "it",
-        request="IWANT" if via == causes.of_via(1) else "GRAFT",
+        request="IWANT" if hop.copy is not None and hop.copy.via == Via.IWANT else "GRAFT",
         via=f" ({via})" if via else "",
     )
     return f"{words}{error}"
-
-
-def _latecomers(nodes: int) -> str:
-    return f" Not counted: {plural(nodes, 'node')} that joined the topic after the publication." if nodes else ""
 
 
 def _not_delivered(message: Message) -> str:
@@ -261,11 +250,3 @@ def _not_delivered(message: Message) -> str:
     to = f" It was sent to {plural(untraced, 'peer')} that did not trace." if untraced else ""
     own = " except its publisher" if message.history.published else ""
     return f"No node that traced got it{own}.{to} This trace does not show what other nodes got."
-
-
-def _undue(nodes: int) -> str:
-    return (
-        f" Not due it, because not in the topic for its whole window: {plural(nodes, 'other')} that got it."
-        if nodes
-        else ""
-    )

@@ -1,4 +1,4 @@
-"""Traces of real networks: a data source for Spark, and their import as run folders."""
+"""Traces of real networks: a data source with which Spark reads them, and their import into run folders."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ from typing import Any
 
 
 def register(spark: Any) -> None:
-    """Register `spark.read.format("hearsay")` in a session, whose tasks must be able to import this package."""
+    """Register the data source `spark.read.format("hearsay")` in a session. Its tasks must be able to import
+    `hearsay`."""
     spark.dataSource.register(import_module("hearsay.ingest.spark_import").TraceSource)

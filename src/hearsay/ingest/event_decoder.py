@@ -2,18 +2,18 @@
 
 Rules:
 
-* Reading stays inside the bytes given (`protobuf_fields.py`).
-* An event has a type, a peer, a time and the payload of its type, each once; an event without one of these is
-  corrupt. Fields unknown to this version are skipped. An unknown type is an error.
-* Older traces differ in names only: v0.16 renamed ADD_PEER and REMOVE_PEER to ON_NEW_ and ON_CLOSED_OUTBOUND_STREAM,
-  with the same numbers. Traces before August 2020 may lack topics, and traces before 2021 senders; then their
-  rows have none.
-* SEND_RPC_COMPLETED (v0.19) is checked and makes no rows: SEND_RPC has a row for each part of the same RPC, at the
-  time when it entered the queue of the peer. A second row would count each part twice.
-* Two steps, for speed: in place of a name, `decode` writes a span into the rows: offset and length of the name's
-  bytes in one number (`SPAN_BITS`). Then `pubsub_traces` reads the names at the spans.
-* The caller has allocated arrays for the worst case (`rows_needed`), so no array grows.
-* Functions that write rows return the index of the next row, or a problem: a negative status of `PROBLEMS`.
+* The decoder reads only bytes inside the given range (`protobuf_fields.py`).
+* An event has a type, a peer, a time and the payload of its type, each exactly once. An event that lacks or repeats
+  one of these is an error, and so is an event of an unknown type. Fields that this version does not know are skipped.
+* Versions of go-libp2p-pubsub differ in names only: v0.16 renamed ADD_PEER and REMOVE_PEER to ON_NEW_OUTBOUND_STREAM
+  and ON_CLOSED_OUTBOUND_STREAM, with the same numbers. Events before August 2020 may lack topics, and events before
+  2021 may lack senders. Rows of such events have no topic, or no remote peer.
+* SEND_RPC_COMPLETED (v0.19) is checked but makes no rows. The SEND_RPC of the same RPC has made a row for each part,
+  at the time when the RPC entered the queue of the peer. A second row would count each part twice.
+* Names are read in two steps, for speed. In place of a name, `decode` writes a span into a row: the offset and the
+  length of the name's bytes, in one number (`SPAN_BITS`). Later `pubsub_traces` reads the names at the spans.
+* The caller allocates arrays for the worst case (`rows_needed`), so that no array has to grow.
+* A function that writes rows returns the index of the next row, or a problem: a negative status of `PROBLEMS`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import Column, TraceEvent
 
 MAX_MESSAGE = 1 << 22
-"""Maximum bytes of a delimited message: the limit of go-libp2p-pubsub-tracer for a batch."""
+"""Maximum size of a delimited message in bytes: the limit of go-libp2p-pubsub-tracer for a batch of events."""
 
 DONE, NEED_MORE, NO_ROOM = 0, 1, 2
 TOO_LONG, CORRUPT, UNKNOWN_TYPE, INCOMPLETE = -1, -2, -3, -4
@@ -45,24 +45,24 @@ PROBLEMS = {
 class DecodedRows(NamedTuple):
     """Arrays for the results of `decode`.
 
-    In `rows`, the column PEER has the index of the event in `events`, and other columns of names have spans. The
-    peer, time and type of an event are only in `events`.
+    In `rows`, the column PEER has the index of the row's event in `events`, and other columns of names have spans.
+    The peer, the time and the type of an event are only in `events`.
     """
 
     rows: Rows
     events: Numbers
-    """For each event: span of the peer, TraceEvent, time."""
+    """For each event: the span of its peer's name, its `TraceEvent` or `_NO_ROWS`, and its time."""
     filled: Numbers
-    """Two numbers: filled rows and filled events."""
+    """Two numbers: how many rows of the array `rows` are filled, and how many of `events`."""
 
 
 def rows_needed(length: int) -> int:
-    """Return the maximum number of rows for a message of `length` bytes: a part has at least two bytes."""
+    """Return the largest number of rows of a message with `length` bytes. Each part has at least two bytes."""
     return length // 2 + 1
 
 
 _NO_ROWS = -1
-"""Used in place of a TraceEvent for an event that makes no rows."""
+"""The number in place of a TraceEvent for an event that makes no rows."""
 
 TYPES = (
     (("PUBLISH_MESSAGE",), TraceEvent.PUBLISH, (1, 0, 2, 0)),
@@ -80,8 +80,8 @@ TYPES = (
     (("PRUNE",), TraceEvent.PRUNE, (0, 1, 2, 0)),
     (("SEND_RPC_COMPLETED",), _NO_ROWS, (0, 1, 0, 0)),
 )
-"""By TraceEvent.Type of trace.proto: names (before and after v0.16), the event of a row, and fields of the payload
-that are message id, remote peer, topic and reason; 0 for none."""
+"""An entry for each TraceEvent.Type of trace.proto: its names before and after v0.16, the event of its rows, and the
+numbers of the payload's fields for message id, remote peer, topic and reason (0: the payload has no such field)."""
 _EVENT = np.array([event for _, event, _ in TYPES], dtype=np.int64)
 _FIELDS = np.array([fields for _, _, fields in TYPES], dtype=np.int64)
 
@@ -98,7 +98,8 @@ _PARTS = np.array(
     ],
     dtype=np.int64,
 )
-"""Row n - 1, for field n of ControlMeta: kind of part, field of the topic, field of the ids to count; 0 for none."""
+"""Row n - 1 is about field n of ControlMeta. It has the kind of the part, and the numbers of the part's fields for
+the topic and for ids (0: the part has no such field). The ids are counted."""
 
 _K_PUBLISH, _K_SUBSCRIBE, _K_UNSUBSCRIBE = int(PartKind.PUBLISH), int(PartKind.SUBSCRIBE), int(PartKind.UNSUBSCRIBE)
 _PEER, _REMOTE, _KIND, _TOPIC = int(Column.PEER), int(Column.REMOTE), int(Column.KIND), int(Column.TOPIC)
@@ -117,7 +118,7 @@ def _named(spans: Numbers, number: int) -> int:
 
 @compiled
 def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, message: int, count: int) -> int:
-    """Write row `n` of the event with the index `event`. Returns the index of the next row."""
+    """Write row `n`, which belongs to the event with the index `event`. Returns the index of the next row."""
     rows[n, :] = -1
     rows[n, _PEER] = event
     rows[n, _REMOTE] = remote
@@ -130,7 +131,7 @@ def _put(rows: Rows, n: int, event: int, remote: int, kind: int, topic: int, mes
 
 @compiled
 def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int) -> int:
-    """Write the rows of ControlMeta, one for each part. Returns the index of the next row, or a problem."""
+    """Write a row for each part of a ControlMeta. Returns the index of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -162,7 +163,7 @@ def _control(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remo
 
 @compiled
 def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
-    """Return (kind or CORRUPT, topic) of a subscription."""
+    """Return the kind of a SubMeta (or CORRUPT), and the span of its topic (-1: no topic)."""
     kind, topic = _K_UNSUBSCRIBE, -1
     while at < end:
         tag, value, length, at = field(data, at, end)
@@ -179,7 +180,7 @@ def _subscription(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: int, spans: Numbers) -> int:
-    """Write the rows of RPCMeta, one for each part. Returns the index of the next row, or a problem."""
+    """Write a row for each part of an RPCMeta. Returns the index of the next row, or a problem."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0:
@@ -209,7 +210,8 @@ def _rpc(data: Data, at: int, end: int, rows: Rows, n: int, event: int, remote: 
 
 @compiled
 def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers) -> int:
-    """Write the rows of a TraceEvent, and its line in `events`. Returns the index of the next row, or a problem."""
+    """Write the rows of a TraceEvent, and row `number` of `events`. Returns the index of the next row, or a
+    problem."""
     kind, time = -1, -1
     peer_start, peer_length = -1, 0
     payload, payload_start, payload_end = -1, 0, 0
@@ -257,7 +259,7 @@ def _event(data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, n
 def _batch(
     data: Data, at: int, end: int, rows: Rows, n: int, events: Numbers, number: int, spans: Numbers
 ) -> tuple[int, int]:
-    """Write the rows of a TraceEventBatch. Returns the index of the next row, or a problem; and of the next event."""
+    """Write the rows of a TraceEventBatch. Returns the index of the next row (or a problem) and of the next event."""
     while at < end:
         tag, start, length, at = field(data, at, end)
         if at < 0 or tag != 10:
@@ -271,7 +273,7 @@ def _batch(
 
 @compiled
 def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
-    """Return (status, start, stop) of the delimited message at `at`."""
+    """Return a status, and the start and the end of the delimited message whose length is at offset `at`."""
     length, start = varint(data, at, end)
     if start < 0:
         return (CORRUPT if end - at >= 10 else NEED_MORE), 0, 0
@@ -284,9 +286,10 @@ def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
 
 @compiled
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
-    """Decode delimited messages of `data[at:end]`, as long as they have at most `room` bytes together.
+    """Decode the delimited messages in `data[at:end]`, and write their events and rows into `decoded`.
 
-    Returns (status, start of the first message that was not decoded). The results before it are in `decoded`.
+    Stop before the message with which the decoded messages would have more than `room` bytes, and before a message
+    that is incomplete or has a problem. Returns a status, and the offset of the first message that was not decoded.
     """
     spans = np.empty((5, 2), dtype=np.int64)
     rows, events, filled = decoded.rows, decoded.events, decoded.filled
@@ -315,11 +318,10 @@ def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, r
 
 @compiled
 def message_ends(data: Data, at: int, step: int, ends: Numbers) -> tuple[int, int, int]:
-    """Skip the delimited messages from `at` on, and write some of their ends to `ends`.
+    """Find ends of delimited messages that are about `step` bytes apart, and write their offsets to `ends`.
 
-    Each end is the first that is `step` bytes or more after the previous one; the first, after `at`.
-
-    Returns (status, where it stopped, number of ends).
+    The search begins at offset `at`. Each end in `ends` is the first end of a message that is at least `step` bytes
+    after the previous one. Returns a status, the offset at which the search stopped, and the number of ends.
     """
     found, wanted, size = 0, at + step, len(data)
     while at < size:

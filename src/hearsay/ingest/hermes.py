@@ -1,16 +1,20 @@
-"""The Parquet files of hermes (probe-lab/hermes, host/parquet_traces.go), each with one family (type) of events.
+"""Traces of hermes (probe-lab/hermes, host/parquet_traces.go): Parquet files, each with one family of events.
 
-The rows of hermes and their use:
+The column `type` of a row names its family. The families and their use:
 
-* Every row has `timestamp` (milliseconds), `type` (the family) and `producer_id` (base58).
-* add_remove, graft_prune, join_leave and msg_arrival become rows of the trace. handle_msg repeats a delivery and
-  gives the size of the data; validate_msg is not used. `msg_size` of an arrival is the size of the message as sent.
-* ihave, iwant, idontwant, sent_msg and peer_exchange (one row for each PRUNE of an RPC) are parts of RPCs;
-  control_rpc sums them up and makes no rows. hermes does not keep GRAFTs and subscriptions inside RPCs.
-* generic has events without a family: publications, as JSON with the id in base64. Other events make no rows.
-* Files are not trusted: a file that would unpack to much more than its size is refused, and a repeated text is stored
-  in memory once, as in the file.
-* connect_disconnect is about connections, not streams of pubsub; it makes no rows but names implementations.
+* All families have the columns `timestamp` (milliseconds), `type` and `producer_id` (the recording peer, in base58).
+* add_remove, graft_prune, join_leave and msg_arrival become rows of the trace. In msg_arrival, handle_msg repeats a
+  delivery, and its `msg_size` is the size of the message's data; validate_msg is not used. In all other events of
+  msg_arrival, `msg_size` is the size of the message as it was sent.
+* ihave, iwant, idontwant, sent_msg and peer_exchange (a row for each PRUNE of an RPC) are parts of RPCs, and become
+  rows of the trace. hermes does not record GRAFTs and subscriptions inside RPCs.
+* control_rpc sums up the parts of an RPC, and makes no rows.
+* generic has events without a family. Only publications are used; their payload is JSON, with the message id in
+  base64.
+* connect_disconnect is about connections, not about streams of pubsub. It makes no rows, but names implementations.
+
+Files are not trusted. A file that would unpack to much more than its size is refused. A text that is repeated in a
+file is stored in memory once.
 """
 
 from __future__ import annotations
@@ -19,18 +23,27 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.rpc import PartKind
-from hearsay.ingest.records import BadSource, coded, empty_rows, numbers, peer_name, peer_of_name, records, texts
+from hearsay.ingest.records import (
+    BadSource,
+    Numbers,
+    coded,
+    empty_rows,
+    numbers,
+    peer_name,
+    peer_of_name,
+    records,
+    texts,
+)
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign, pa
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
 
-_Codes: TypeAlias = NDArray[np.int64]
 _MAX_INT64 = int(np.iinfo(np.int64).max)
 _LAST_MS = _MAX_INT64 // 1_000_000
 _MAX_COUNT = (1 << 31) - 1
@@ -63,10 +76,7 @@ _SUB_TYPES = {
     "deliver_msg": TraceEvent.DELIVER,
     "duplicated_msg": TraceEvent.DUPLICATE,
     "reject_msg": TraceEvent.REJECT,
-    "handle_msg": _SKIPPED,
-    "validate_msg": _SKIPPED,
-    "connect_peer": _SKIPPED,
-    "disconnect_peer": _SKIPPED,
+    **dict.fromkeys(("handle_msg", "validate_msg", "connect_peer", "disconnect_peer"), _SKIPPED),
 }
 _DIRECTIONS = {"in": TraceEvent.RECV_RPC, "out": TraceEvent.SEND_RPC, "drop": TraceEvent.DROP_RPC}
 _PART_FAMILIES = {
@@ -93,7 +103,7 @@ _EVENT_FAMILIES = ("add_remove", "graft_prune", "join_leave", "msg_arrival", "co
 
 
 def decode_hermes(path: Path) -> Iterator[Any]:
-    """Yield the records of a file in batches. Raises `BadSource` if any part of it is bad."""
+    """Yield the records of a file in batches. Raises `BadSource` if a part of the file cannot be read."""
     try:
         file = open_foreign(path, _COLUMNS)
         missing = {"timestamp", "type", "producer_id"} - set(file.schema_arrow.names)
@@ -155,9 +165,10 @@ class _Batch:
         self._rows[published, Column.EVENT] = TraceEvent.PUBLISH
         ids: list[str | None] = []
         topics: list[str | None] = []
-        for payload, is_published in zip(self._texts("payload"), published.tolist(), strict=True):
+        payloads, places = self._distinct("payload")
+        for place, is_published in zip(places.tolist(), published.tolist(), strict=True):
             try:
-                fields = json.loads(payload) if is_published else {"MsgID": "", "Topic": ""}
+                fields = json.loads(payloads[int(place)]) if is_published else {"MsgID": "", "Topic": ""}
                 ids.append(b64decode(fields["MsgID"], validate=True).hex() if is_published else None)
                 topics.append(str(fields["Topic"]).encode().decode() if is_published else None)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -172,7 +183,7 @@ class _Batch:
             raise BadSource(f"a row has no {name}")
         return column
 
-    def _numbers(self, name: str, highest: int = _MAX_INT64) -> _Codes:
+    def _numbers(self, name: str, highest: int = _MAX_INT64) -> Numbers:
         column = self._column(name)
         if not pa.types.is_integer(column.type):
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -184,8 +195,8 @@ class _Batch:
             raise BadSource(f"a {name} is out of range")
         return found
 
-    def _distinct(self, name: str) -> tuple[list[str], _Codes]:
-        """Return the distinct texts of a column, and for each row the index of its text."""
+    def _distinct(self, name: str) -> tuple[list[str], Numbers]:
+        """Return the distinct texts of a column, and for each row the index of its text among them."""
         column = self._column(name)
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
             raise BadSource(f"column {name} is {column.type}, not texts")
@@ -196,16 +207,11 @@ class _Batch:
             raise BadSource(f"a {name} is longer than {_LONGEST_TEXT} bytes")
         return found.to_pylist(), places.astype(np.int64)
 
-    def _texts(self, name: str) -> list[str]:
-        """Return the texts of all rows."""
-        found, places = self._distinct(name)
-        return [found[place] for place in places.tolist()]
-
     def _is(self, name: str, text: str) -> NDArray[np.bool_]:
         found, places = self._distinct(name)
         return np.array([each == text for each in found])[places]
 
-    def _codes(self, name: str, known: Mapping[str, int]) -> _Codes:
+    def _codes(self, name: str, known: Mapping[str, int]) -> Numbers:
         found, places = self._distinct(name)
         unknown = [text for text in found if text not in known]
         if unknown:
@@ -213,7 +219,7 @@ class _Batch:
         return np.array([known[text] for text in found], dtype=np.int64)[places]
 
     def _named(self, name: str, parse: Callable[[str], str]) -> Any:
-        """Return the texts of a column, as `parse` converts them for the data source; null for empty texts."""
+        """Return a column of texts that are converted by `parse`, with null if the converted text is empty."""
         found, places = self._distinct(name)
         try:
             names = [parse(text) for text in found]

@@ -1,30 +1,31 @@
-"""The import of traces of real networks into a run folder: read, number, write.
+"""The import of traces of real networks into a run folder. Files are read, names are numbered, and rows are written.
 
 Rules:
 
-* Files are cut into units and decoded to records. A file is imported only if all of its units are good. A file that
-  is truncated, corrupt, foreign, empty or mixed, or that repeats the events of an earlier file, is quarantined as a
-  whole, by name and reason.
-* Peers and topics are numbered in the order of their names. Times count from the earliest event of the good files. So
-  the rows of a run depend on the good files alone, not on how they were cut or decoded.
-* Records are one partition in this process, and many on Spark (`spark_import`). `partition` writes each partition,
-  and notes about it (counts, files, delays); this module adds up the notes.
+* Files are cut into units (`sources.py`) and decoded to records (`records.py`). A file is imported only if all of its
+  units can be read. A file that is truncated, corrupt, foreign, empty or mixed is quarantined as a whole, with its
+  name and the reason. So is a file that has the same events as an earlier file. All other files are good.
+* Peers and topics are numbered in the order of their names. Times are relative to the earliest event of the good
+  files. So the rows of a run depend only on the good files, and not on how they were cut into units or decoded.
+* This process handles all records as one partition, Spark as many partitions (`spark_import.py`). `partition.py`
+  writes the rows of each partition, and its notes: counts, files and delays. This module adds up the notes.
 * The manifest is written last.
-* An import does not change times. A join of runs of live nodes and of imports corrects the clocks that are flagged
-  (`skew`): it writes the trace, and if clocks are flagged, writes it again with corrected times. All runs of a join
-  must be good.
+* An import does not change times. A join of runs of live nodes and of imports writes the trace and estimates the
+  clocks (`skew.py`). If clocks are flagged, the join writes the trace again with corrected times. A join fails if one
+  of its runs is quarantined.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,17 +39,20 @@ from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import TraceFile, WrittenTrace, load_manifest
+from hearsay.trace.folder.run_folder import DICTIONARIES, RunFolder
 from hearsay.trace.language.rows import hash_of_parts
 from hearsay.trace.language.schema import CLASSES, TRACE_FOLDER
-from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder
 
 MAX_RECORDS_HERE = 3_000_000
-"""Maximum records that an import in this process keeps in memory."""
+"""Maximum number of records that an import in this process keeps in memory."""
 _SCRATCH = ".spill-import"
 
 
 class NothingImported(Exception):
-    """No file could be read, or one of the runs to join could not be read. `record` has the reasons."""
+    """The error that all files of an import, or at least one run of a join, are quarantined.
+
+    `record` has the reasons.
+    """
 
     def __init__(self, record: SourceRecord) -> None:
         super().__init__("no file could be read")
@@ -56,60 +60,56 @@ class NothingImported(Exception):
 
 
 class TooManyRecords(Exception):
-    """The files have more records than this process imports."""
+    """The error that the files have more records than an import in this process may keep in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The result of an import."""
+    """The result of an import or of a join: numbers of the written run, and its source record."""
 
     record: SourceRecord
     rows: int
     peers: int
     messages: int
     clocks: list[ClockEstimate]
-    """Clocks as estimated, before a correction."""
+    """The estimated clocks before their correction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The files (or run folders) of an import, their format (None: recognise it), and the bytes of a unit."""
+class ImportInput:
+    """The input of an import: files, or the run folders of a join."""
 
     paths: Sequence[Path]
     wanted: str | None
+    """The format of all files; None to recognise the format of each file."""
     unit_bytes: int
-
-
-class Records(Protocol):
-    """The records of the good files."""
-
-    @property
-    def files(self) -> Sequence[SourceFile]:
-        """Return the files, in any order."""
-        ...
-
-    @property
-    def origin_ns(self) -> int:
-        """Return the Unix time of the earliest event in nanoseconds."""
-        ...
-
-    def names(self, *columns: str) -> Any:
-        """Return the distinct texts in these columns, sorted."""
-        ...
-
-    def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
-        """Write all partitions: their rows to the folder `run`, their notes to the folder `notes`."""
-        ...
-
-
-Reader: TypeAlias = Callable[[Given, Path], Records]
-"""Reads the given files. The folder is for temporary files."""
+    """The size of the units into which files are cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class _RecordsHere:
+class Records(ABC):
+    """The records of the good files of an import."""
+
     files: Sequence[SourceFile]
+    """All given files, including the quarantined ones, in any order."""
     origin_ns: int
+    """Unix time in nanoseconds of the earliest event of the good files; 0 if there is none."""
+
+    @abstractmethod
+    def names(self, *columns: str) -> Any:
+        """Return the distinct texts in these columns, sorted, as an Arrow array."""
+
+    @abstractmethod
+    def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
+        """Write all partitions: their rows into the run folder `run`, their notes into the folder `notes`."""
+
+
+Reader: TypeAlias = Callable[[ImportInput, Path], Records]
+"""A function that reads the files of an input. The path is a folder for temporary files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordsHere(Records):
     table: Any
 
     def names(self, *columns: str) -> Any:
@@ -119,8 +119,8 @@ class _RecordsHere:
         write_partition(self.table, numbering, run, notes, 0, 0)
 
 
-def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Records:
-    """Read the records in this process. Raises `TooManyRecords` if they need too much memory."""
+def read_here(given: ImportInput, scratch: Path, most: int = MAX_RECORDS_HERE) -> Records:
+    """Read the files of an input in this process. Raises `TooManyRecords` if they have more than `most` records."""
     files: list[SourceFile] = []
     good: list[Any] = []
     firsts: dict[object, str] = {}
@@ -147,7 +147,11 @@ def read_here(given: Given, scratch: Path, most: int = MAX_RECORDS_HERE) -> Reco
 
 
 def repeated(firsts: dict[object, str], name: str, *span: object) -> str | None:
-    """Return a reason to refuse a file whose `span` (counts, times and peers) an earlier file has; otherwise None."""
+    """Return the reason to quarantine the file `name` if an earlier file has the same events; otherwise None.
+
+    Files with the same `span` (counts, first and last time, names of peers) are regarded as having the same events.
+    `firsts` has the first file with each span; the function adds `name` to it if its span is new.
+    """
     first = firsts.setdefault(span, name)
     return None if first == name else f"the same events as {first}"
 
@@ -160,25 +164,31 @@ def import_traces(
     read: Reader = read_here,
     unit_bytes: int = UNIT_BYTES,
 ) -> ImportResult:
-    """Import the files into the run folder. `wanted` is their format; None to recognise the format of each file."""
-    imported, written = _assembled(Given(files, wanted, unit_bytes), run, read)
-    return _sealed(run, imported, written)
+    """Import files into a run folder. `wanted` is their format; None to recognise the format of each file.
+
+    Raises `NothingImported`, or `TooManyRecords` if `read` does.
+    """
+    return _import(ImportInput(files, wanted, unit_bytes), run, read)
 
 
 def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here) -> ImportResult:
-    """Join runs of live nodes and of imports into the run folder. Raises `RunFolderError` if one is neither."""
+    """Join runs of live nodes and of imports into a run folder.
+
+    Raises `RunFolderError` if one of `runs` is neither, and `NothingImported` if one of them cannot be read.
+    """
     folders = different_folders(runs)
-    imported, written = _assembled(Given(folders, LIVE, UNIT_BYTES), run, read, message_ids(folders), joining=True)
     router = router_of(folders)
     if router is not None:
         run.write_text_atomic("summary.json", json.dumps({"router": router}) + "\n")
-    return _sealed(run, imported, written, all(load_manifest(folder).complete for folder in folders))
+    complete = all(load_manifest(folder).complete for folder in folders)
+    return _import(ImportInput(folders, LIVE, UNIT_BYTES), run, read, message_ids(folders), complete)
 
 
-def _assembled(
-    given: Given, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, *, joining: bool = False
-) -> tuple[ImportResult, WrittenTrace]:
-    """Write all files but the manifest. `ids` has the id of each message, if the records name messages by numbers."""
+def _import(
+    given: ImportInput, run: RunFolder, read: Reader, ids: Mapping[str, str] | None = None, complete: bool = True
+) -> ImportResult:
+    """Write a run. For a join, `ids` has the ids of messages by their names in records; otherwise it is None."""
+    joining = ids is not None
     with _scratch(run.path / _SCRATCH) as scratch:
         records = read(given, scratch)
         by_name = {file.name: file for file in records.files}
@@ -190,7 +200,7 @@ def _assembled(
         clocks = _clocks(notes)
         ahead_us = {clock.peer: clock.offset_us for clock in clocks if clock.flagged and clock.offset_us is not None}
         if joining and ahead_us:
-            numbering = _with_clocks_right(numbering, notes, ahead_us)
+            numbering = _with_corrected_clocks(numbering, notes, ahead_us)
             shutil.rmtree(run.path / TRACE_FOLDER)
             notes = _written(records, numbering, run.path, scratch)
         reasons = sum((Counter(each.reasons) for each in notes), Counter[str]())
@@ -202,12 +212,8 @@ def _assembled(
     delays = sum((Counter(dict(zip(*each.delays_ms, strict=True))) for each in notes), Counter[int]())
     write_source(run, record, events, delays)
     trace = _trace(notes)
-    return ImportResult(record, trace.rows, len(numbering.peers), sum(each.messages for each in notes), clocks), trace
-
-
-def _sealed(run: RunFolder, imported: ImportResult, written: WrittenTrace, complete: bool = True) -> ImportResult:
-    run.write_manifest(written, seed=None, complete=complete, source="+".join(imported.record.formats))
-    return imported
+    run.write_manifest(trace, seed=None, complete=complete, source="+".join(record.formats))
+    return ImportResult(record, trace.rows, len(numbering.peers), sum(each.messages for each in notes), clocks)
 
 
 @contextmanager
@@ -237,8 +243,11 @@ def _clocks(notes: Sequence[Notes]) -> list[ClockEstimate]:
     return estimate_clocks(merged_delays([pairs_of(each) for each in notes]), peers)
 
 
-def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
-    """Return the numbering that subtracts `ahead_us` from the times of each peer, with the origin that results."""
+def _with_corrected_clocks(numbering: Numbering, notes: Sequence[Notes], ahead_us: Mapping[int, int]) -> Numbering:
+    """Return a numbering that subtracts `ahead_us` from the times of each peer.
+
+    Its origin is the earliest new time.
+    """
     ahead_ns = np.zeros(len(numbering.peers) + 1, dtype=np.int64)
     for peer, ahead in ahead_us.items():
         ahead_ns[peer] = ahead * 1000
@@ -247,7 +256,7 @@ def _with_clocks_right(numbering: Numbering, notes: Sequence[Notes], ahead_us: M
 
 
 def _events(notes: Sequence[Notes]) -> list[tuple[int, int, int]]:
-    """Return (peer, event, number of events) over all partitions, sorted."""
+    """Return (peer, event, number of events) for each peer and event of all partitions, sorted."""
     counts: Counter[tuple[int, int]] = Counter()
     for each in notes:
         for peer, event, count in zip(*each.events, strict=True):
@@ -269,7 +278,10 @@ def _write_names(run: RunFolder, numbering: Numbering, tracing: set[int], notes:
 
 
 def _messages(scratch: Path, ids: Mapping[str, str] | None) -> Iterator[Any]:
-    """Yield the rows of the dictionary of messages, partition by partition, with `ids` in place of names."""
+    """Yield the batches of the dictionary of messages, partition by partition.
+
+    If `ids` is given, it has the ids that replace the names of messages.
+    """
     for path in sorted(scratch.glob("messages-*.parquet")):
         for batch in open_foreign(path).iter_batches():
             names = batch.column("id").cast(pa.string())

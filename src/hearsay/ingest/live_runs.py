@@ -1,10 +1,13 @@
-"""Run folders of live nodes, and of imports, as a source of records.
+"""Run folders of live nodes and of imports as a source of records (`records.py`), for joins.
 
-* Peers are identified by their ids, topics by their names, messages by the numbers that live traces compute from ids,
-  which are the same at every node. The ids themselves are in the dictionaries. An import numbers messages in another
-  way; its dictionary has all ids, and its `source.json` has the origin of its times.
-* The trace of a live node is read from its run folders (`hearsay.trace.run_series`), with or without a manifest. A
-  killed node has only the folders that it had completed; a row NODE_DOWN is added at their end.
+* A live trace is the trace that a node of this program has written about itself. Its times are Unix times.
+* In records, the name of a peer is its id. The name of a message is a hash of its id, in hexadecimal.
+* In a live trace, the number of a message is this hash, so it is the same at every node. The dictionary of messages
+  has the ids.
+* An import numbers messages from 0. So their names are computed from the ids in its dictionary of messages. Its
+  `source.json` has the origin of its times.
+* A live trace is a series of run folders (`hearsay.trace.run_series`). It is read even if the series has no manifest.
+  If the node was killed, only the run folders with a manifest are read. Then a row NODE_DOWN is added at the end.
 """
 
 from __future__ import annotations
@@ -12,43 +15,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Reason
-from hearsay.ingest.records import BadSource, coded, empty_rows, peer_name, peer_of_name, records, texts
+from hearsay.ingest.records import BadSource, Numbers, coded, empty_rows, peer_name, peer_of_name, records, texts
 from hearsay.ingest.source_record import load_source
 from hearsay.trace.folder.arrow import pa, read_table
-from hearsay.trace.folder.manifest import MANIFEST, load_manifest
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import MANIFEST, RunFolderError, load_manifest
+from hearsay.trace.folder.run_folder import dictionary_file
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, number_of_id
-from hearsay.trace.read.reader import read_groups
-from hearsay.trace.run_series import WHOLE, lost_at, numbered_folders, speaks_of_whole
-from hearsay.trace.write.run_folder import DICTIONARIES
-
-Numbers: TypeAlias = NDArray[np.int64]
+from hearsay.trace.reader import read_groups
+from hearsay.trace.run_series import WHOLE, lost_at, names_whole, numbered_folders
 
 LIVE = "live"
 TRACED = "traced"
-"""The role of a node whose own trace is in a run, in dictionaries of imports and joins."""
+"""A role in the dictionary of peers of an import or a join: the peer wrote a trace, which is in the run."""
 OWN_PEER = 0
-"""A node's number in its own trace."""
+"""The number of a node in its own trace."""
 _LAST_US = np.iinfo(np.int64).max // 1000
 _DICTIONARIES = {
     "peers": {"peer": int, "name": str, "role": str | None, "implementation": str | None},
     "topics": {"topic": int, "name": str},
     "messages": {"message": int, "bytes": int | None, "id": str | None},
 }
-"""The columns that are read, and their types. Runs of 0.1 have no ids and no roles."""
+"""The columns that are read from each dictionary, and their types. Runs of version 0.1 have neither ids nor roles."""
 
 
 def different_folders(runs: Sequence[Path]) -> list[Path]:
-    """Return the run folders of these traces. Raises `RunFolderError` if one is not a run, or is a copy of another.
+    """Return the run folders of the given runs and series.
 
-    A node writes one trace at a time, so two of its traces that overlap in time are copies, in whole or in part.
+    Raises `RunFolderError` if one of them is not a run of real nodes, or is a copy of another one. A node writes only
+    one trace at a time. So if two traces of a node overlap in time, one of them is a copy of the other trace, or of a
+    part of it.
     """
     by_node: dict[str, list[tuple[int, int, Path]]] = {}
     folders = [folder for path in runs for folder in _sealed_folders(path)]
@@ -66,7 +67,7 @@ def different_folders(runs: Sequence[Path]) -> list[Path]:
 
 
 def _import_origin_ns(folder: Path) -> int | None:
-    """Return the Unix time at which an import's clock starts; None for a live node's trace, which has Unix times."""
+    """Return the Unix time in nanoseconds at which the clock of an import starts; None for a live trace."""
     record = load_source(folder)
     return None if record is None else record.origin_unix_ns or 0
 
@@ -79,22 +80,25 @@ def _traced_nodes(folder: Path) -> list[str]:
 
 
 def _sealed_folders(path: Path) -> list[Path]:
-    """Return the run folders of a trace that have a manifest. Raises `RunFolderError` if one cannot be joined."""
+    """Return those run folders of a run or a series that have a manifest.
+
+    Raises `RunFolderError` if there is none, or if one of them cannot be joined.
+    """
     folders = [path]
     if path.is_dir():
-        pieces = [path / WHOLE] if speaks_of_whole(path) else numbered_folders(path)
+        pieces = [path / WHOLE] if names_whole(path) else numbered_folders(path)
         folders = [piece for piece in pieces if (piece / MANIFEST).exists()] or folders
     for folder in folders:
         manifest = load_manifest(folder)
         if manifest.seed is not None:
             raise RunFolderError(f"{path}: the run of a simulation; only traces of real nodes can be joined")
         if manifest.created_by.get("source") == LIVE:
-            raise RunFolderError(f"{path}: joined already; give the runs it was made from")
+            raise RunFolderError(f"{path}: is already a join; give the runs that were joined into it")
     return folders
 
 
 def message_ids(folders: Sequence[Path]) -> dict[str, str]:
-    """Return the hexadecimal ids of messages by their names in records, as far as the dictionaries have them."""
+    """Return the hexadecimal ids of messages by their names in records. Messages without a known id are missing."""
     found: dict[str, str] = {}
     for folder in folders:
         table, name_of = _dictionary(folder, "messages"), _message_names(folder)
@@ -104,7 +108,7 @@ def message_ids(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _message_names(folder: Path) -> Callable[[int], str]:
-    """Return the function that maps a message's number in the folder to its name in records."""
+    """Return a function from the number of a message in the folder to the name of the message in records."""
     if _import_origin_ns(folder) is None:
         return message_name
     table = _dictionary(folder, "messages")
@@ -116,7 +120,7 @@ def _message_names(folder: Path) -> Callable[[int], str]:
 
 
 def router_of(folders: Sequence[Path]) -> str | None:
-    """Return the router of the nodes, or "mixed: …" with all their routers; None if no trace names one."""
+    """Return the router of all nodes; "mixed: …" if their routers differ; None if no trace names a router."""
     named = {_router_in(folder) for folder in folders}
     if named <= {None}:
         return None
@@ -130,7 +134,7 @@ def _router_in(folder: Path) -> str | None:
 
 
 def decode_live_run(run: Path) -> Iterator[Any]:
-    """Yield the records of a run folder in batches. Raises `BadSource` if any part of it is bad."""
+    """Yield the records of a run folder in batches. Raises `BadSource` if a part of the folder cannot be read."""
     try:
         yield from _records(run)
     except RunFolderError as error:
@@ -182,7 +186,7 @@ def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], o
 
 
 def _facts(**fields: Any) -> Any:
-    """Return records of facts, which are not events: one for each element of the given arrays."""
+    """Return records of facts, one for each element of the given arrays."""
     count = len(next(iter(fields.values())))
     fields = {
         name: array.dictionary_encode() if pa.types.is_string(array.type) else array for name, array in fields.items()
@@ -191,7 +195,7 @@ def _facts(**fields: Any) -> Any:
 
 
 def message_name(number: int) -> str:
-    """Return the name in records for a message's number."""
+    """Return the name that records give to the message with this number."""
     return f"{number:016x}"
 
 
@@ -208,7 +212,7 @@ def _by_number(table: dict[str, list[Any]], key: str) -> Iterator[str]:
 
 
 def _dictionary(run: Path, name: str) -> dict[str, list[Any]]:
-    path = run / DICTIONARIES / f"{name}.parquet"
+    path = dictionary_file(run, name)
     table = read_table(path)
     table.setdefault("id", [None] * len(table.get("message", ())))
     table.setdefault("role", [None] * len(table.get("peer", ())))

@@ -1,12 +1,11 @@
-"""One partition of an import: its records are written as rows of the trace, with numbers in place of names.
+"""One partition of an import: its records (`records.py`) are written as trace rows, with numbers in place of names.
 
 Rules:
 
-* A partition has all records that name one of its messages. Its messages are numbered in the order of their ids,
-  after those of earlier partitions.
-* The files of a partition are named after its number, so a second attempt writes the same files.
-* A record may be a fact instead of an event: the size of a message's data, or the program of a peer.
-* The counts, delays and files of a partition, which the import adds up, are written as its notes.
+* A partition has all records of each of its messages. Its messages are numbered in the order of their names in
+  records, after the messages of earlier partitions.
+* The names of a partition's files contain its number, so a second attempt writes the same files.
+* A partition also writes its notes: counts, delays and files. The import adds up the notes of all partitions.
 """
 
 from __future__ import annotations
@@ -21,15 +20,13 @@ import numpy as np
 from hearsay.core.language.actions import Reason
 from hearsay.ingest.records import CLASS_NAMES, CODES, Numbers, empty_rows
 from hearsay.ingest.skew import PairDelays, message_facts, pair_delays
-from hearsay.trace.folder.arrow import pa, parquet
+from hearsay.trace.folder.arrow import ColumnBuilder, pa, parquet
 from hearsay.trace.folder.arrow_compute import compute
 from hearsay.trace.folder.durable import write_durably
 from hearsay.trace.folder.manifest import TraceFile
-from hearsay.trace.language.columns import ColumnBuilder
-from hearsay.trace.language.order import BY_MESSAGE, CANONICAL, order_of
-from hearsay.trace.language.rows import Rows, TraceDigest
+from hearsay.trace.folder.writer import PartFiles
+from hearsay.trace.language.rows import BY_MESSAGE, CANONICAL, Rows, TraceDigest, order_of
 from hearsay.trace.language.schema import CLASSES, NONE, Column, TraceEvent, wire_name
-from hearsay.trace.write.part_files import PartFiles
 
 _GROUP_ROWS = 250_000
 _NEVER = int(np.iinfo(np.int64).max)
@@ -41,7 +38,8 @@ _REASONS = {
     "self originated message": Reason.SELF_ORIGIN,
     **{wire_name(reason): reason for reason in Reason},
 }
-"""Reasons by their names in go-libp2p-pubsub and here. Other reasons (blacklists) are only in `source.json`."""
+"""Reasons by their names in go-libp2p-pubsub and in traces of this program. Other reasons of go-libp2p-pubsub, such
+as blacklists, are only in `source.json`."""
 MESSAGES_SCHEMA = pa.schema(
     {
         "message": pa.int64(),
@@ -56,42 +54,46 @@ MESSAGES_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """The names of a run's peers and topics by number, and the origin of its clock."""
+    """The names of a run's peers and topics by number (Arrow arrays), and the origin of the run's clock."""
 
     peers: Any
     topics: Any
     origin_ns: int
+    """Unix time in nanoseconds at which the run's clock is 0."""
     ahead_ns: Numbers | None = None
-    """By how much the clock of each peer is ahead, to be subtracted from its times; None to leave times unchanged."""
+    """The nanoseconds by which the clock of each peer is ahead. They are subtracted from the peer's times. None to
+    change no times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The notes of a partition: counts, delays and files. A list of lists has the columns of a table."""
+    """The notes of a partition: counts, delays and files. Each list of lists has the columns of a table."""
 
     files: list[dict[str, Any]]
     rows: int
     hash: str
     messages: int
     events: list[list[int]]
-    """Peer, event, and number of these events in the source."""
+    """Columns: peer, event, and the number of such events in the source."""
     first_ns: list[list[int]]
-    """Peer, and the time of its first row by its own clock."""
+    """Columns: peer, and the Unix time in nanoseconds of its first row, after the correction of its clock."""
     delays_ms: list[list[int]]
-    """Milliseconds since the first copy of the message, and number of copies then."""
+    """Columns: milliseconds since the first copy of a message, and the number of copies with this delay."""
     pairs: list[list[int]]
-    """Columns of `PairDelays`."""
+    """The columns of `PairDelays`."""
     reasons: dict[str, int]
+    """The number of rejects by reason, in the words of the source."""
     implementations: list[list[Any]]
-    """Peer, and its program."""
+    """Pairs of a peer's number and its program."""
 
 
 def write_partition(
     records: Any, numbering: Numbering, run: Path, notes: Path, number: int, first_message: int
 ) -> None:
-    """Write the trace files of partition `number` to `run`, and its notes and messages to the folder `notes`.
+    """Write the trace files of the partition `number` into the run folder `run`.
 
-    Its messages are numbered from `first_message` on.
+    Write its notes, and its part of the dictionary of messages, into the folder `notes`. The messages of the
+    partition are numbered from `first_message` on.
     """
     ids = distinct(records, "message")
     rows, times_ns = _numbered(records, numbering, ids, first_message)
@@ -115,7 +117,7 @@ def write_partition(
 
 
 def distinct(records: Any, *columns: str) -> Any:
-    """Return the distinct texts in these columns, sorted."""
+    """Return the distinct texts in these columns of dictionary arrays, sorted."""
     chunks = [chunk for column in columns for chunk in records.column(column).chunks]
     used = [chunk.dictionary.take(chunk.indices.drop_null().unique()) for chunk in chunks]
     names = pa.chunked_array(used, pa.string()).unique()
@@ -123,7 +125,7 @@ def distinct(records: Any, *columns: str) -> Any:
 
 
 def _codes(records: Any, column: str, names: Any) -> Numbers:
-    """Return for each text of a column its index in `names`; -1 for null and for texts that are not in `names`."""
+    """Return for each text of a column its index in `names`; -1 for null and for a text that is not in `names`."""
     codes = [np.empty(0, dtype=np.int64)]
     for chunk in records.column(column).chunks:
         places = compute.index_in(chunk.dictionary, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
@@ -136,18 +138,13 @@ def _values(records: Any, column: str) -> Numbers:
 
 
 def _numbered(records: Any, numbering: Numbering, ids: Any, first_message: int) -> tuple[Rows, Numbers]:
-    """Return the records as rows with numbers, and their Unix times in nanoseconds by the corrected clocks."""
+    """Return the records as rows, and the Unix time of each row in nanoseconds, after the correction of clocks."""
     rows = empty_rows(records.num_rows)
-    for column, names in CODES.items():
-        rows[:, column] = _codes(records, column.name.lower(), names)
+    names = {Column.PEER: numbering.peers, Column.REMOTE: numbering.peers, Column.TOPIC: numbering.topics}
+    for column, known in (CODES | names).items():
+        rows[:, column] = _codes(records, column.name.lower(), known)
     reasons = _codes(records, "reason", pa.array(list(_REASONS), pa.string()))
     rows[:, Column.REASON] = np.array([*_REASONS.values(), NONE], dtype=np.int64)[reasons]
-    for column, names in (
-        (Column.PEER, numbering.peers),
-        (Column.REMOTE, numbering.peers),
-        (Column.TOPIC, numbering.topics),
-    ):
-        rows[:, column] = _codes(records, column.name.lower(), names)
     for column in (Column.HOPS, Column.BYTES, Column.COUNT):
         rows[:, column] = _values(records, column.name.lower())
     messages = _codes(records, "message", ids)
@@ -176,7 +173,7 @@ def _write_trace(rows: Rows, classes: Numbers, run: Path, number: int) -> dict[s
 
 
 def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int, path: Path) -> None:
-    """Write the dictionary of the partition's messages."""
+    """Write the dictionary of the partition's messages into the file `path`."""
     facts = message_facts(rows[is_row])
     topic, publisher, published, size = (np.full(len(ids), NONE, dtype=np.int64) for _ in range(4))
     places = facts.message - first
@@ -193,18 +190,15 @@ def _write_messages(records: Any, rows: Rows, is_row: Any, ids: Any, first: int,
 
 
 def _copy_delays(rows: Rows, times_ns: Numbers, first_message: int, messages: int) -> Numbers:
-    """Return for each copy (published or delivered) the milliseconds since the first copy of its message anywhere.
+    """Return for each copy (a publication or delivery) the milliseconds since the first copy of the message anywhere.
 
-    Delays are rounded from nanoseconds, as tracestat does, and not from the microseconds of rows. The first copy of a
-    message counts with the delay 0.
+    Delays are rounded from nanoseconds, as in tracestat, and not from the microseconds of rows. The first copy of a
+    message has the delay 0.
     """
     copies = np.isin(rows[:, Column.EVENT], (TraceEvent.PUBLISH, TraceEvent.DELIVER))
     copies &= rows[:, Column.MESSAGE] != NONE
-    first, messages_of, times = (
-        np.full(messages, _NEVER),
-        rows[copies, Column.MESSAGE] - first_message,
-        times_ns[copies],
-    )
+    messages_of, times = rows[copies, Column.MESSAGE] - first_message, times_ns[copies]
+    first = np.full(messages, _NEVER)
     np.minimum.at(first, messages_of, times)
     return (times - first[messages_of] + 499_999) // 1_000_000
 
@@ -223,7 +217,7 @@ def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
 
 
 def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
-    """Return the number of rejects by reason, in the source's words. Reasons of NODE_DOWN do not count."""
+    """Return the number of events with each reason, in the words of the source. NODE_DOWN events are not included."""
     names = distinct(records, "reason")
     given = _codes(records, "reason", names)
     given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]

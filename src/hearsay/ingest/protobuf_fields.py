@@ -1,4 +1,4 @@
-"""Fields of a protobuf message in an array of bytes, compiled."""
+"""Compiled functions that read the fields of a protobuf message in an array of bytes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Data: TypeAlias = NDArray[np.uint8]
 Numbers: TypeAlias = NDArray[np.int64]
 
 SPAN_BITS = 24
-"""A span of a name in the data is `start << SPAN_BITS | length`, or -1."""
+"""A span is the position of a name in the data, `start << SPAN_BITS | length`, or -1 if there is no name."""
 
 
 @compiled
 def varint(data: Data, at: int, end: int) -> tuple[int, int]:
-    """Return (value, offset after it); the offset is -1 if there is no valid varint."""
+    """Return the value of the varint at offset `at`, and the offset after it; 0 and -1 if it is not valid."""
     if at < end and data[at] < 0x80:
         return int(np.int64(data[at])), at + 1
     value = np.uint64(0)
@@ -37,7 +37,11 @@ def varint(data: Data, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return (tag, value or start, length, offset after the field); the offset is -1 if there is no valid field."""
+    """Return tag, value and length of the field at offset `at`, and the offset after the field.
+
+    For a varint, the value is its number. For another field, it is the offset of the first byte of the content, and
+    the length is that of the content. The offset after the field is -1 if there is no valid field.
+    """
     tag, at = varint(data, at, end)
     if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
         return 0, 0, 0, -1
@@ -58,10 +62,10 @@ def field(data: Data, at: int, end: int) -> tuple[int, int, int, int]:
 
 @compiled
 def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> bool:
-    """Write start and length of the text in field n (1…4) into `spans[n]`; the start of a missing field is -1.
+    """Write the start and the length of the text in field n (1 to 4) of a message into `spans[n]`.
 
-    A field with the tag `number_tag` is a number and is skipped; 0 means no such field. `spans[0]` stays -1. Returns
-    False if a field is malformed or repeated.
+    The start is -1 for a missing field, and in `spans[0]`. The field with the tag `number_tag` is a number and is
+    skipped (0: the message has no such field). Returns False if a field is malformed or repeated.
     """
     for number in range(5):
         spans[number, 0] = -1
@@ -80,7 +84,10 @@ def texts(data: Data, at: int, end: int, spans: Numbers, number_tag: int) -> boo
 
 @compiled
 def copy_spans(data: Data, spans: Numbers, ends: Numbers, copied: Data) -> None:
-    """Copy the bytes of each span into `copied`; those of `spans[i]` end before `ends[i]`."""
+    """Copy the bytes at each span into `copied`.
+
+    The bytes at `spans[i]` are copied to the places before `ends[i]`.
+    """
     for index in range(len(spans)):
         start = spans[index] >> SPAN_BITS
         length = spans[index] & ((1 << SPAN_BITS) - 1)

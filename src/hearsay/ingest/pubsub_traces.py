@@ -1,19 +1,20 @@
-"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON, which are converted to protobuf.
+"""Traces of go-libp2p-pubsub: streams of delimited protobuf, and lines of JSON, which are converted to such a stream.
 
-Rules of streams, which are decoded in pieces with bounded memory:
+Rules of streams, which are decoded in pieces, so that memory is bounded:
 
-* Records have nanoseconds, and names as texts: ids of messages in hexadecimal.
-* A stream contains either TraceEvents, or TraceEventBatches (from a remote tracer). Its first bytes show which.
-* Remaining bytes at the end are a truncated event: the whole stream is refused.
+* A stream consists of delimited TraceEvents, or of delimited TraceEventBatches if a remote tracer has written it. The
+  first bytes of the stream show which of the two it has.
+* Bytes that remain at the end are a truncated event. Then the whole stream is refused.
+* The records (`records.py`) of a stream have times in nanoseconds, and message ids in hexadecimal.
 
-Go writes JSON in these forms, one event per line:
+Rules of JSON, with one event per line:
 
-* `type` is a number (gogo's enums have no JSON name of their own); protojson writes the name. Names of before and
-  after v0.16 are accepted: ADD_PEER or ON_NEW_OUTBOUND_STREAM, with `addPeer` or `onNewOutboundStream`.
-* `timestamp` is a number of nanoseconds; protojson writes it as text, as it is an int64.
-* Bytes (`peerID`, `messageID`, `receivedFrom`, …) are base64; texts are texts.
-* Before September 2020 messages had `topics`, a list. The last topic is used, as by today's protobuf readers.
-* Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is corrupt.
+* `type` is a number in files of Go's encoding/json, and a name in files of protojson. Names of all versions are
+  accepted: ADD_PEER with `addPeer` before v0.16, ON_NEW_OUTBOUND_STREAM with `onNewOutboundStream` from v0.16 on.
+* `timestamp` is in nanoseconds: a number, or a text in files of protojson, which writes every int64 as a text.
+* Bytes (`peerID`, `messageID`, `receivedFrom`, …) are in base64.
+* Before September 2020, messages had a list `topics`. Its last topic is used, as today's protobuf readers do.
+* Unknown keys are skipped, as unknown protobuf fields are. A known key with a value of the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ from hearsay.trace.language.schema import NONE, WIDTH, Column
 _TYPES = {name: number for number, (names, *_) in enumerate(TYPES) for name in names}
 
 _Encoder: TypeAlias = Callable[[Any], bytes | int]
-"""Encodes numbers and truth values as varints, other values as bytes."""
+"""A function that encodes a value of JSON.
+
+Its result is written as a varint (int) or as a delimited field (bytes).
+"""
 
 
 class _Field(NamedTuple):
@@ -58,9 +62,10 @@ _Fields: TypeAlias = dict[str, _Field]
 _many = partial(_Field, repeated=True)
 
 
-def protobuf_of_lines(lines: Iterable[bytes], first_line: int = 1) -> Iterator[bytes]:
-    """Yield the delimited protobuf of each line. Raises `BadSource` at the first line that is not an event."""
-    for number, line in enumerate(lines, first_line):
+def protobuf_of_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the event of each line as delimited protobuf. Raises `BadSource` at the first line that is not an
+    event."""
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -79,7 +84,7 @@ def _short(error: Exception) -> str:
 
 def _message(fields: _Fields, value: object) -> bytes:
     if not isinstance(value, dict):
-        raise TypeError(f"{type(value).__name__} instead of an object")
+        raise TypeError(f"expected an object, not {json.dumps(value):.40}")
     parts: list[bytes] = []
     for key, inner in cast("dict[str, object]", value).items():
         field = fields.get(key)
@@ -111,7 +116,7 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not a whole number")
     if not 0 <= value < 1 << 64:
-        raise ValueError(f"{value} is out of range")
+        raise ValueError(f"{value} is not in 0…2^64 - 1")
     return value
 
 
@@ -135,7 +140,7 @@ def _text(value: object) -> bytes:
 
 def _last_text(value: object) -> bytes:
     if not isinstance(value, list) or not value:
-        raise TypeError("topics is not a list of texts")
+        raise TypeError("topics must be a list with at least one topic")
     return _text(cast("list[object]", value)[-1])
 
 
@@ -192,23 +197,23 @@ _EVENT: _Fields = {
 
 
 _FIRST_ROOM, _USUAL_ROOM = 1 << 14, 1 << 20
-"""Bytes of events for which the buffer of rows has room: at first, and in a longer stream."""
+"""Numbers of bytes of events whose rows fit into the buffer, at the start of a stream and later in a long stream."""
 
 _BATCH_TAG, _EVENT_TAG = 0x0A, 0x08
 
 
 def is_batched(head: bytes) -> bool:
-    """Return True if a stream that begins with these bytes contains batches of events."""
+    """Return True if a stream whose first bytes are `head` contains batches of events."""
     return _first_tag(head, len(head)) == _BATCH_TAG
 
 
 def looks_like_events(head: bytes) -> bool:
-    """Return True if a stream of delimited events may begin with `head`: a length, then field 1 of event or batch."""
+    """Return True if `head` may be the first bytes of a stream: a length, then the first tag of an event or batch."""
     return _first_tag(head, 4) in (_BATCH_TAG, _EVENT_TAG)
 
 
 def _first_tag(head: bytes, max_length_bytes: int) -> int | None:
-    """Return the byte after the length of the first message; None if `head` ends before it."""
+    """Return the byte that follows the length of the first message; None if `head` has no such byte."""
     at = 0
     while at < min(len(head), max_length_bytes) and head[at] >= 0x80:
         at += 1
@@ -223,9 +228,9 @@ def _room_for(length: int) -> DecodedRows:
 
 
 def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: int = 0) -> Iterator[Any]:
-    """Yield the records of a stream in batches. Raises `BadSource` if any part of it is bad.
+    """Yield the records of a stream in batches. Raises `BadSource` if a part of the stream cannot be read.
 
-    `offset` is the offset of the stream in its file, for messages.
+    `offset` is the offset of the stream in its file; error messages name offsets in the file.
     """
     rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:
@@ -250,7 +255,7 @@ def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: i
 
 
 def _records(data: Data, decoded: DecodedRows) -> Any:
-    """Return the records of the decoded events. An event without rows has a record, too."""
+    """Return a batch with the records of the decoded events. An event without rows has one record as well."""
     filled, found = map(int, decoded.filled)
     events = decoded.events[:found]
     parts = np.bincount(decoded.rows[:filled, Column.PEER], minlength=found)
@@ -275,7 +280,7 @@ def _as_text(name: bytes) -> str:
 
 
 def _names(data: Data, spans: Numbers, text_of: Callable[[bytes], str]) -> Any:
-    """Return the texts at these spans; null for -1."""
+    """Return a dictionary array with the names at these spans as texts, and null for -1."""
     present = spans >= 0
     named = spans[present]
     ends = np.cumsum(named & ((1 << SPAN_BITS) - 1))

@@ -1,11 +1,14 @@
-"""Records of foreign traces as Arrow batches: the schema of the data source, and its columns made from rows.
+"""Records of foreign traces: the rows that the data source yields, as Arrow batches with the columns `FIELDS`.
 
 Rules:
 
-* An event is one record; an RPC has one for each part, numbered by `part`; an empty RPC has one without `kind`.
-* `class` is null for a record without a row in a run: an empty RPC, an event that runs do not have (`event` is
-  null, too), and facts about a message (`data_bytes`) or about a remote peer (`implementation`).
-* Texts are dictionaries of each batch: a repeated name is stored once. Spark gets strings.
+* A record is about an event, or it is a fact: the size of a message's data (`data_bytes`), or the program of a remote
+  peer (`implementation`).
+* An RPC has one record for each part; `part` numbers them from 0. An RPC without parts has one record, without
+  `kind`. Any other event has one record. `part` is null for a fact, and for an event that is not in the file.
+* `class` is null if a record does not become a row of a run: a fact, an RPC without parts, and an event that runs do
+  not have, whose `event` is also null.
+* Columns of texts are dictionary arrays, so that a batch stores a repeated name once. Spark gets plain strings.
 """
 
 from __future__ import annotations
@@ -19,8 +22,7 @@ from numpy.typing import NDArray
 
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.peer_id import from_base58, to_base58
-from hearsay.trace.folder.arrow import pa
-from hearsay.trace.language.columns import CODED
+from hearsay.trace.folder.arrow import CODE_NAMES, pa
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import CLASSES, NONE, WIDTH, Column, PartKind, TraceEvent, class_of
 
@@ -28,7 +30,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 class BadSource(Exception):
-    """A file that cannot be read completely. The message says why, without the file's name."""
+    """The error of a file that cannot be read completely. The message is the reason, without the file's name."""
 
 
 _NUMBERS = ("time_ns", "part", "hops", "bytes", "count", "data_bytes")
@@ -57,12 +59,12 @@ def texts(values: Iterable[str | None]) -> Any:
     return pa.array(list(values), pa.string())
 
 
-CODES = {column: texts(names) for column, names in CODED.items()}
+CODES = {column: texts(names) for column, names in CODE_NAMES.items()}
 CLASS_NAMES = texts(CLASSES)
 
 
 def coded(codes: Numbers, names: Any) -> Any:
-    """Return the name of each code, as a dictionary array; null for negative codes."""
+    """Return a dictionary array with the name of each code, `names[code]`, and null for negative codes."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, names)
 
@@ -72,9 +74,10 @@ def empty_rows(count: int) -> Rows:
 
 
 def records(rows: Rows, part: Numbers, **others: Any) -> Any:
-    """Return a batch with a record for each row. TIME_US of these rows is in nanoseconds.
+    """Return a batch with a record for each row. The column TIME_US of these rows has nanoseconds.
 
-    `others` are arrays of texts or numbers by field, such as names in place of numbers. All other fields are null.
+    `part` has the values of the field `part`. `others` has the arrays of further fields, such as the names of peers.
+    Fields that are in neither of them are null.
     """
     events, kinds = rows[:, Column.EVENT], rows[:, Column.KIND]
     is_row = (events >= 0) & ((kinds >= 0) | ~np.isin(events, _RPCS))
@@ -96,12 +99,12 @@ def records(rows: Rows, part: Numbers, **others: Any) -> Any:
 
 
 def numbers(values: Numbers) -> Any:
-    """Return the numbers as an Arrow array; null for -1."""
+    """Return the numbers as an Arrow array, with null for -1."""
     return pa.array(np.ascontiguousarray(values), mask=values == NONE)
 
 
 def of_file(batch: Any, file: str, format_: str | None, error: str | None = None) -> Any:
-    """Return the batch with its columns `file`, `format` and `error` filled in."""
+    """Return the batch with these values in its columns `file`, `format` and `error`."""
     nowhere = np.zeros(batch.num_rows, dtype=np.int64)
     ends = [
         coded(nowhere if value is not None else nowhere - 1, texts([value or ""])) for value in (file, format_, error)
@@ -110,28 +113,29 @@ def of_file(batch: Any, file: str, format_: str | None, error: str | None = None
 
 
 def plain(batch: Any) -> Any:
-    """Return the batch with plain columns of texts in place of dictionary arrays."""
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(batch.columns, PLAIN_SCHEMA, strict=True)],
-        schema=PLAIN_SCHEMA,
-    )
+    """Return the batch with arrays of strings in place of dictionary arrays."""
+    return batch.cast(PLAIN_SCHEMA)
 
 
 _SHA256, _IDENTITY = 0x12, 0x00
 _MAX_TEXT = 400
-"""Maximum characters of a peer id: 257 bytes, the longest in use, have 352. Base58 takes quadratic time."""
+"""Maximum characters of a peer id as text, because decoding base58 takes quadratic time. The longest peer ids in use
+have 257 bytes, which are 352 characters."""
 _KEPT_NAMES = 1 << 16
 
 
 @lru_cache(_KEPT_NAMES)
 def peer_name(peer: bytes) -> str:
-    """Return the text of a peer id: base58 for a multihash, hexadecimal for other bytes."""
+    """Return the name of a peer in records: its id in base58 if it is a multihash, otherwise in hexadecimal."""
     is_multihash = len(peer) >= 2 and peer[0] in (_SHA256, _IDENTITY) and peer[1] == len(peer) - 2
     return to_base58(peer) if is_multihash else peer.hex()
 
 
 def peer_of_name(text: str) -> bytes:
-    """Return the bytes of a peer id. Raises `ValueError` if the text is not base58, or longer than any peer id."""
+    """Return the bytes of a peer id from its text in base58.
+
+    Raises `ValueError` if the text is not base58, or longer than a peer id can be.
+    """
     if len(text) > _MAX_TEXT:
         raise ValueError(f"{text[:40]!r}… of {len(text)} characters is not a peer id")
     try:

@@ -1,18 +1,20 @@
-"""Estimates of the differences between clocks of real nodes. Wrong clocks are flagged.
+"""Estimates of the differences between the clocks of real nodes.
 
-An import does not change times; when runs of real nodes are joined, flagged clocks are corrected.
+An import does not change times. A join of runs of real nodes corrects the clocks that are flagged here.
 
 Rules:
 
-* As in NTP: if d(a, b) is the smallest delay seen from a to b, each by its own clock, then b is ahead of a by
-  (d(a, b) - d(b, a)) / 2. This estimate is wrong by at most half of the round trip d(a, b) + d(b, a).
-* Peers with delays in both directions form groups. Within a group offsets add up along the tree of the shortest
-  round trips; so do their uncertainties. A group's reference is the peer whose offset is the (lower) median.
-* A clock is flagged when its offset is larger than its uncertainty: no division of the round trips between
-  the directions explains the offset, so the clock is off.
-* Delays of the whole trace count, so the offset of a drifting clock is an average.
-* The delay of an ordered pair is the smallest time from a send of a message to its first receipt (RECV_RPC, or
-  delivery, duplicate or reject with that sender), so it may be negative. `pair_delays` gets all rows of a message.
+* The estimate is that of NTP. Let d(a, b) be the smallest delay of a message from peer a to peer b, where each peer
+  reads its own clock. Then the clock of b is ahead of the clock of a by (d(a, b) - d(b, a)) / 2. This estimate is
+  wrong by at most half of the round trip d(a, b) + d(b, a).
+* The delay of a message from a to b is the time from the first send by a to b until the first receipt by b from a. A
+  receipt is a RECV_RPC, a delivery, a duplicate or a reject. The delay may be negative.
+* Peers that are linked by delays in both directions form a group. The links with the shortest round trips form a
+  spanning tree of the group. Offsets add up along this tree, and so do their uncertainties. Offsets are relative to
+  the reference of the group: the peer whose offset is the (lower) median.
+* A clock is flagged if its offset is larger than the uncertainty of the offset. Then the clock is wrong: no division
+  of the round trips between their two directions explains the offset.
+* Delays of the whole trace are used, so the offset of a drifting clock is an average.
 """
 
 from __future__ import annotations
@@ -20,23 +22,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hearsay.trace.language.order import group_ids, order_of
-from hearsay.trace.language.rows import Rows
+from hearsay.ingest.records import Numbers
+from hearsay.trace.language.rows import Rows, group_ids, order_of
 from hearsay.trace.language.schema import NONE, Column, PartKind, TraceEvent
-
-Numbers: TypeAlias = NDArray[np.int64]
 
 _MOST = np.iinfo(np.int64).max
 _RECEIPTS = (TraceEvent.RECV_RPC, TraceEvent.DELIVER, TraceEvent.DUPLICATE, TraceEvent.REJECT)
 
 
 class MessageFacts(NamedTuple):
-    """Columns of facts about messages, in ascending order of the messages; -1 for an unknown fact."""
+    """Columns of facts about messages, in ascending order of their numbers; -1 for an unknown fact."""
 
     message: Numbers
     topic: Numbers
@@ -45,7 +44,9 @@ class MessageFacts(NamedTuple):
 
 
 class PairDelays(NamedTuple):
-    """Columns: the ordered pairs of peers, and the smallest delay of each."""
+    """Columns with a row for each ordered pair of peers: sender, receiver, and the smallest delay of a message from
+    the sender to the receiver.
+    """
 
     sender: Numbers
     receiver: Numbers
@@ -53,6 +54,10 @@ class PairDelays(NamedTuple):
 
 
 def message_facts(rows: Rows) -> MessageFacts:
+    """Return the facts about all messages in `rows`. Topic, publisher and time are those of the first publication.
+
+    If no publication names the topic, it is the one with the smallest number in the message's rows.
+    """
     rows = rows[rows[:, Column.MESSAGE] != NONE]
     messages, places = np.unique(rows[:, Column.MESSAGE], return_inverse=True)
     topics = rows[:, Column.TOPIC]
@@ -72,6 +77,7 @@ def message_facts(rows: Rows) -> MessageFacts:
 
 
 def pair_delays(rows: Rows) -> PairDelays:
+    """Return the smallest delays of the messages in `rows`, which must have all rows of each message."""
     events, remotes = rows[:, Column.EVENT], rows[:, Column.REMOTE]
     between = (rows[:, Column.MESSAGE] != NONE) & (remotes != NONE) & (remotes != rows[:, Column.PEER])
     sent = rows[between & (events == TraceEvent.SEND_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)]
@@ -93,10 +99,9 @@ def pair_delays(rows: Rows) -> PairDelays:
 
 
 def merged_delays(found: Sequence[PairDelays]) -> PairDelays:
-    """Return the smallest delay of each ordered pair over all given delays."""
-    sender, receiver, delay_us = (
-        np.concatenate([np.empty(0, dtype=np.int64), *arrays]) for arrays in zip(*found, strict=True)
-    ) if found else [np.empty(0, dtype=np.int64)] * 3  # fmt: skip
+    """Return for each ordered pair of peers the smallest of its delays in `found`."""
+    none_yet = PairDelays(*np.empty((3, 0), dtype=np.int64))
+    sender, receiver, delay_us = (np.concatenate(arrays) for arrays in zip(none_yet, *found, strict=True))
     if not len(sender):
         return PairDelays(sender, receiver, delay_us)
     order, groups = group_ids([sender, receiver])
@@ -106,21 +111,23 @@ def merged_delays(found: Sequence[PairDelays]) -> PairDelays:
 
 @dataclass(frozen=True, slots=True)
 class ClockEstimate:
-    """The estimate of a peer's clock. Without delays in both directions, offset and uncertainty are None."""
+    """The estimate of a peer's clock. Reference, offset and uncertainty are None if the peer is in no group."""
 
     peer: int
     reference: int | None
     offset_us: int | None
+    """By how much the clock of the peer is ahead of that of the reference."""
     uncertainty_us: int | None
     pairs: int
-    """Number of peers with delays in both directions."""
+    """Number of other peers to which and from which this peer has delays."""
     smallest_delay_us: int | None
-    """Smallest delay to this peer; if it is negative, a clock is certainly off."""
+    """Smallest delay of a message to this peer; None without messages. If it is negative, the clock of the sender or
+    of the receiver is certainly wrong."""
     flagged: bool
 
 
 class _Link(NamedTuple):
-    """Delays of a pair in both directions. Links sort by round trip."""
+    """Two peers with delays in both directions. Links are sorted by their round trips."""
 
     round_trip_us: int
     low: int
@@ -130,7 +137,7 @@ class _Link(NamedTuple):
 
 
 def estimate_clocks(delays: PairDelays, peers: Sequence[int]) -> list[ClockEstimate]:
-    """Return the estimates for these peers, in ascending order."""
+    """Return the estimates of the clocks of these peers, in ascending order of the peers."""
     columns = (column.tolist() for column in delays)
     smallest = {(sender, receiver): delay for sender, receiver, delay in zip(*columns, strict=True)}
     links = _links(smallest)
@@ -159,21 +166,19 @@ def _links(smallest: Mapping[tuple[int, int], int]) -> list[_Link]:
 
 
 def _tree(links: Sequence[_Link]) -> dict[int, list[tuple[int, int, int]]]:
-    """Return each peer's neighbours in the tree: (peer, by how much it is ahead, uncertainty)."""
-    leader: dict[int, int] = {}
+    """Return the spanning trees of all groups: the neighbours of each peer, as (neighbour, by how much its clock is
+    ahead of the peer's clock, uncertainty).
+
+    Links must be sorted (Kruskal's algorithm).
+    """
+    connected: dict[int, set[int]] = {}
     tree: dict[int, list[tuple[int, int, int]]] = {}
-
-    def find(peer: int) -> int:
-        while leader.setdefault(peer, peer) != peer:
-            leader[peer] = leader[leader[peer]]
-            peer = leader[peer]
-        return peer
-
     for link in links:
-        low, high = find(link.low), find(link.high)
-        if low == high:
+        few, many = sorted((connected.setdefault(peer, {peer}) for peer in (link.low, link.high)), key=len)
+        if few is many:
             continue
-        leader[max(low, high)] = min(low, high)
+        many |= few
+        connected.update(dict.fromkeys(few, many))
         uncertainty = link.round_trip_us // 2 + 1
         tree.setdefault(link.low, []).append((link.high, link.ahead_us, uncertainty))
         tree.setdefault(link.high, []).append((link.low, -link.ahead_us, uncertainty))
@@ -181,7 +186,7 @@ def _tree(links: Sequence[_Link]) -> dict[int, list[tuple[int, int, int]]]:
 
 
 def _clocks(tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int, int]]:
-    """Return (reference, offset, uncertainty) by peer."""
+    """Return for each peer its reference, its offset, and the uncertainty of the offset."""
     clocks: dict[int, tuple[int, int, int]] = {}
     for root in sorted(tree):
         if root in clocks:
@@ -195,7 +200,7 @@ def _clocks(tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tup
 
 
 def _from(root: int, tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int]]:
-    """Return (offset, uncertainty) relative to `root`, for each peer that the tree connects with it."""
+    """Return for each peer in the group of `root` its offset from `root`, and the uncertainty of the offset."""
     reached = {root: (0, 0)}
     waiting = [root]
     while waiting:

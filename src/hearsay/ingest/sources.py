@@ -1,4 +1,4 @@
-"""The formats of foreign traces, which are recognised by their bytes and read in units of work."""
+"""Files of foreign traces. Their formats are recognised by their first bytes, and they are read in units."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -27,7 +28,7 @@ FORMATS = ("go-json", "go-pb", "traced", "hermes")
 UNIT_BYTES = 128 << 20
 PIECE_BYTES = 4 << 20
 LONGEST_LINE = 4 * MAX_MESSAGE
-"""Maximum bytes of a line. The largest event, with base64 and keys of JSON, takes less than half of it."""
+"""Maximum bytes of a line. The largest event, in base64 and with the keys of JSON, takes less than half of them."""
 _HEAD_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
@@ -35,27 +36,34 @@ _PARQUET = b"PAR1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file and its format."""
+    """A file, or a run folder if the format is `LIVE`."""
 
     path: Path
     format: str
     compressed: bool = False
+    """True if the file is compressed by gzip."""
     batched: bool = False
+    """True if the file contains batches of events instead of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of work: a source, or its bytes from `start` to `stop`, which contain only whole events."""
+    """A part of a source that is read at once: the bytes from `start` to `stop` (None: to the end), cut between
+    events."""
 
     source: Source
     start: int = 0
     stop: int | None = None
     problem: str | None = None
-    """The reason why the source is not read at all; None if it is read."""
+    """The reason why the source cannot be read; None if it can be read."""
 
 
 def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
-    """Split a source into units. `wanted` is its format, `LIVE` for a node's run folder, or None to recognise it."""
+    """Return the units of a file, or of a run folder if `wanted` is `LIVE`. If the file cannot be read, there is one
+    unit with the problem.
+
+    `wanted` is the format; None to recognise it.
+    """
     if wanted == LIVE:
         return [Unit(Source(path, LIVE))]
     try:
@@ -65,21 +73,24 @@ def units_of(path: Path, wanted: str | None, unit_bytes: int) -> list[Unit]:
 
 
 def records_of(unit: Unit) -> Iterator[Any]:
-    """Yield the unit's records in batches. If it cannot be read, the last record has the problem as its `error`."""
+    """Yield the records of a unit in batches. If it cannot be read completely, the last record has the reason as
+    `error`.
+    """
     path, format_ = str(unit.source.path), unit.source.format or None
-    problem = unit.problem
-    if problem is None:
-        try:
-            for batch in decode_unit(unit):
-                yield of_file(batch, path, format_)
-        except BadSource as error:
-            problem = str(error)
-    if problem is not None:
-        yield of_file(records(empty_rows(1), np.array([NONE])), path, format_, problem)
+    try:
+        if unit.problem is not None:
+            raise BadSource(unit.problem)
+        for batch in decode_unit(unit):
+            yield of_file(batch, path, format_)
+    except BadSource as error:
+        yield of_file(records(empty_rows(1), np.array([NONE])), path, format_, str(error))
 
 
 def decode_unit(unit: Unit) -> Iterator[Any]:
-    """Yield the unit's records in batches. Raises `BadSource` if any part of it is bad."""
+    """Yield the records of a unit in batches.
+
+    Raises `BadSource` if a part of it cannot be read, or if it is empty.
+    """
     count = 0
     with reading():
         for batch in _decoded(unit):
@@ -96,16 +107,18 @@ def _decoded(unit: Unit) -> Iterator[Any]:
     elif source.format == "hermes":
         yield from decode_hermes(source.path)
     else:
-        with opened(unit) as file:
+        with BufferedReader(open_regular(source.path)) as raw, gzip.open(raw) if source.compressed else raw as opened:
+            file = cast("IO[bytes]", opened)
+            file.seek(unit.start)
             if source.format == "go-json":
-                yield from decode_pieces(gathered(protobuf_of_lines(lines(file, unit))), batched=False)
+                yield from decode_pieces(_gathered(protobuf_of_lines(_lines(file, unit))), batched=False)
             else:
-                yield from decode_pieces(pieces(file, unit), source.batched, unit.start)
+                yield from decode_pieces(_pieces(file, unit), source.batched, unit.start)
 
 
 @contextmanager
 def reading() -> Generator[None]:
-    """Raise `BadSource` for failures of files and of gzip."""
+    """Raise `BadSource` if the block fails to read a file or to unpack it."""
     try:
         yield
     except EOFError:
@@ -117,7 +130,10 @@ def reading() -> Generator[None]:
 
 
 def recognise(path: Path, wanted: str | None = None) -> Source:
-    """Return a file with its format. Raises `BadSource` if it is empty, foreign, or not of the wanted format."""
+    """Return a file as a source, after its format is recognised.
+
+    Raises `BadSource` if the file cannot be read, or if its format is unknown or not `wanted` (None: any format).
+    """
     with reading():
         with open_regular(path) as file:
             head = file.read(_HEAD_BYTES)
@@ -131,7 +147,7 @@ def recognise(path: Path, wanted: str | None = None) -> Source:
     if found is None and wanted is None:
         raise BadSource("foreign: neither a pubsub trace nor a hermes Parquet file")
     if wanted is not None and found is not None and found != wanted:
-        raise BadSource(f"looks like {found}, not {wanted}")
+        raise BadSource(f"the file seems to have the format {found}, but the format {wanted} was given")
     return Source(path, found or wanted or "", compressed, is_batched(head))
 
 
@@ -146,7 +162,9 @@ def _format_of(head: bytes, compressed: bool) -> str | None:
 
 
 def split(source: Source, target_bytes: int) -> list[Unit]:
-    """Return units of about `target_bytes`, cut between events; one unit for files that cannot be read in parts."""
+    """Return the units of a source, each of about `target_bytes`, cut between events. A compressed file or a Parquet
+    file is one unit.
+    """
     if source.compressed or source.format == "hermes":
         return [Unit(source)]
     with reading():
@@ -182,51 +200,39 @@ def _event_ends(path: Path, step: int) -> list[int]:
     return ends[:found].tolist()
 
 
-@contextmanager
-def opened(unit: Unit) -> Generator[IO[bytes]]:
-    """Yield a file of the source's uncompressed bytes, positioned at the unit's start."""
-    with reading():
-        path = unit.source.path
-        with BufferedReader(open_regular(path)) as raw, gzip.open(raw) if unit.source.compressed else raw as file:
-            file.seek(unit.start)
-            yield cast("IO[bytes]", file)
-
-
-def pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
-    """Yield the unit's bytes, a few megabytes at a time."""
-    left = unit.stop - unit.start if unit.stop is not None else None
-    while left is None or left > 0:
-        piece = file.read(PIECE_BYTES if left is None else min(PIECE_BYTES, left))
+def _pieces(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
+    """Yield the bytes of a unit, a few megabytes at a time."""
+    left = inf if unit.stop is None else unit.stop - unit.start
+    while left > 0:
+        piece = file.read(int(min(PIECE_BYTES, left)))
         if not piece:
-            if left:
+            if unit.stop is not None:
                 raise BadSource("truncated while it was read")
             return
-        if left is not None:
-            left -= len(piece)
+        left -= len(piece)
         yield piece
 
 
-def lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
-    """Yield the unit's lines."""
-    left = unit.stop - unit.start if unit.stop is not None else None
-    while line := _line_of(file):
+def _lines(file: IO[bytes], unit: Unit) -> Iterator[bytes]:
+    left = inf if unit.stop is None else unit.stop - unit.start
+    while left > 0 and (line := _line_of(file)):
         yield line
-        if left is not None:
-            left -= len(line)
-            if left <= 0:
-                return
+        left -= len(line)
 
 
 def _line_of(file: IO[bytes]) -> bytes:
-    """Return the next line. Raises `BadSource` if it is too long: a small gzip file may contain a huge line."""
+    """Return the next line.
+
+    Raises `BadSource` if it is too long, because a small gzip file may contain a huge line.
+    """
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise BadSource(f"a line is longer than {LONGEST_LINE >> 20} MiB")
     return line
 
 
-def gathered(events: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in fewer pieces."""
+def _gathered(events: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of all events in fewer and larger pieces."""
     waiting: list[bytes] = []
     size = 0
     for event in events:

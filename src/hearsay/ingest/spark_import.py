@@ -1,29 +1,33 @@
-"""The Spark data source `hearsay`, and the import on Spark for traces too large for one process.
+"""The Spark data source `hearsay`, and the import on Spark, for traces that are too large for one process.
 
 Rules of the import:
 
-* Records are read once, by the data source, and stored in Parquet, because the last byte of a file may be the first
-  that shows that the file is bad.
-* Spark finds the distinct names of peers and topics, whose number grows with the network. It partitions records by
-  ranges: by class, then by message in class `message` and by time in other classes. So the messages of a partition
-  follow those of earlier partitions in the order of their ids, and their numbers begin with the count of distinct
-  messages in earlier partitions.
-* Spark chooses the ranges from samples, so it stores the rows of each range: a second evaluation could choose others.
-* A task has one partition in memory. The driver has the names of peers and topics, and the notes of partitions. All
-  rows of a message are in one partition, however many they are.
+* The data source reads all records once, and Spark stores them in Parquet before any are used. For only the last byte
+  of a file may show that the file is bad.
+* Spark finds the distinct names of peers and topics, whose number grows with the network. It partitions the records
+  by ranges: by class, then by message in the class `message`, and by time in other classes. So the names of a
+  partition's messages are greater than those of earlier partitions, and the number of a partition's first message is
+  the number of distinct messages in earlier partitions.
+* Spark chooses the ranges from samples, and a second evaluation could choose other ranges. So Spark stores the
+  records of each range on disk.
+* A task has one partition in memory. All rows of a message are in one partition, even if they are many. The driver
+  has the names of peers and topics, and the notes of partitions.
 * The run folder and the given files must have the same paths on all machines.
 
-Rules of the data source (`records.py` has its schema):
+Rules of the data source, whose columns are in `records.py`:
 
-* A partition is a range of bytes of a file, cut between events, or a file that cannot be read from the middle.
-* The driver plans partitions, and tasks read them. The files must have the same paths for driver and tasks.
-* An unreadable event becomes a row with `error`, after the rows before it; the rest of its range is left out.
+* A partition is a unit (`sources.py`): a range of bytes of a file, cut between events, or a whole file if the file
+  cannot be read from the middle.
+* The driver plans the partitions, and tasks read them. The files must have the same paths for the driver and the
+  tasks.
+* If an event cannot be read, the records before it are followed by a record with `error`, and the rest of the
+  partition is left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from glob import glob, has_magic
 from itertools import accumulate
@@ -34,14 +38,14 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import functions
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from hearsay.ingest.import_traces import Given, Reader, Records, repeated
+from hearsay.ingest.import_traces import ImportInput, Reader, Records, repeated
 from hearsay.ingest.partition import Numbering, write_partition
 from hearsay.ingest.records import DDL, FIELDS, plain
 from hearsay.ingest.source_record import SourceFile
 from hearsay.ingest.sources import FORMATS, LIVE, UNIT_BYTES, Unit, records_of, units_of
 from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
-from hearsay.trace.folder.exact_paths import exactly
+from hearsay.trace.language.places import exactly
 from hearsay.trace.language.schema import CLASSES
 
 if TYPE_CHECKING:
@@ -57,7 +61,7 @@ class UnitPartition(InputPartition):
 
 
 class TraceSource(DataSource):
-    """The data source of `spark.read.format("hearsay").load(path)`."""
+    """The data source that `spark.read.format("hearsay").load(path)` reads."""
 
     @classmethod
     def name(cls) -> str:
@@ -93,7 +97,9 @@ class TraceReader(DataSourceReader):
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Return the paths given to `load`: one in the option `path`, or several as JSON in the option `paths`."""
+    """Return the paths that the user gave to `load`. Spark passes one path as the option `path`, and several paths as
+    JSON in the option `paths`.
+    """
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
         raise ValueError("no path: load(path) or load([path, …])")
@@ -101,7 +107,7 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _files(path: str) -> list[str]:
-    """Return a file, the files of a folder, or the files that a pattern matches."""
+    """Return the file with this path, the visible files of a folder, or the files that match a pattern."""
     if Path(path).is_dir():
         return sorted(
             str(file) for file in Path(path).iterdir() if file.is_file() and not file.name.startswith((".", "_"))
@@ -118,9 +124,9 @@ _OF_MESSAGE = "(message IS NOT NULL OR class <=> 'message')"
 
 
 def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -> Reader:
-    """Return a reader for `import_traces` that uses this session."""
+    """Return a reader for `import_traces` and `join_runs` that uses the session `spark`."""
 
-    def read(given: Given, scratch: Path) -> Records:
+    def read(given: ImportInput, scratch: Path) -> Records:
         path = scratch / "records"
         _source(spark, given).write.parquet(str(path))
         records = spark.read.parquet(exactly(path))
@@ -147,12 +153,10 @@ def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -
 
 
 @dataclass(frozen=True, slots=True)
-class _RecordsOnSpark:
-    files: Sequence[SourceFile]
-    origin_ns: int
+class _RecordsOnSpark(Records):
     records: Any
     placed: Any
-    """The records partitioned by ranges, which are stored on disk and do not change."""
+    """The records, partitioned by ranges and stored on disk, so that the partitions do not change."""
 
     def names(self, *columns: str) -> Any:
         name = f.explode(f.array(*columns)).alias("name")
@@ -163,10 +167,7 @@ class _RecordsOnSpark:
     def write(self, numbering: Numbering, run: Path, notes: Path) -> None:
         counted = self.placed.groupBy(f.spark_partition_id().alias("number")).agg(f.count_distinct("message"))
         messages: dict[int, int] = dict(counted.collect())
-        firsts: list[int] = [
-            0,
-            *accumulate(messages.get(number, 0) for number in range(max(messages, default=0) + 1)),
-        ]
+        firsts = [0, *accumulate(messages.get(number, 0) for number in range(max(messages, default=0) + 1))]
 
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             table = pa.Table.from_batches([_with_dictionaries(batch) for batch in batches])
@@ -179,7 +180,7 @@ class _RecordsOnSpark:
         self.placed.mapInArrow(work, "rows bigint").collect()
 
 
-def _source(spark: Any, given: Given) -> Any:
+def _source(spark: Any, given: ImportInput) -> Any:
     spark.dataSource.register(TraceSource)
     options = {"paths": json.dumps([str(path) for path in given.paths]), "partitionBytes": given.unit_bytes}
     if given.wanted is not None:
@@ -188,7 +189,7 @@ def _source(spark: Any, given: Given) -> Any:
 
 
 def _placed(records: Any, partitions: int) -> Any:
-    """Return the records partitioned by ranges, and stored on disk."""
+    """Return the records, partitioned by ranges and stored on disk."""
     group = f.expr(f"CASE WHEN {_OF_MESSAGE} THEN 'message' ELSE coalesce(class, '') END")
     places = group, f.col("message"), f.expr(f"CASE WHEN NOT {_OF_MESSAGE} THEN time_ns END")
     return records.select(*FIELDS).repartitionByRange(partitions, *places).persist(StorageLevel.DISK_ONLY)

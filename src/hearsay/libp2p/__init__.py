@@ -1,1 +1,1 @@
-"""libp2p: sans-I/O layers (bytes in, bytes and events out) and one asyncio host that joins them."""
+"""libp2p: layers without I/O (bytes in, bytes and events out), and an asyncio host that connects the layers."""

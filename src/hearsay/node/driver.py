@@ -1,14 +1,16 @@
-"""The driver of one router: it feeds events, performs actions and keeps the timer.
+"""The driver of a router: it passes events to the router, performs its actions and keeps its timer.
 
 The router is that of the core, unchanged. Input of a peer passes through `hearsay.node.receive`; the driver handles
-the resulting events. RPCs of the router are encoded once, split at the limit, queued per peer, and written once per
-turn of the event loop. Metrics and the trace observe all RPCs. Events for the application go to the node.
+the resulting events. An RPC of the router is encoded once, even for several peers. It is split if it exceeds the
+size limit, and then queued for each peer. In each iteration of the event loop, the queues are written at most once.
+Metrics and the trace observe all RPCs. The driver reports messages for the application to the node.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from os import urandom
 from time import monotonic, monotonic_ns, time_ns
 from typing import TypeAlias, assert_never
@@ -41,6 +43,7 @@ from hearsay.core.language.actions import (
     TraceAction,
     Validate,
     Withdraw,
+    fast_init,
 )
 from hearsay.core.language.events import (
     Event,
@@ -52,78 +55,68 @@ from hearsay.core.language.events import (
     TimerFired,
     Verdict,
 )
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, Rpc, knows_idontwant
 from hearsay.core.registry import create
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.contract import RouterFailed, UsageError, describe_error
-from hearsay.core.shell.randomness import Randomness
-from hearsay.libp2p.host.node_host import NodeHost
+from hearsay.libp2p.identify import Identification, PingService
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identify import Identification
-from hearsay.libp2p.services.ping import PingService
+from hearsay.libp2p.node_host import NodeHost
 from hearsay.node.conduct import EarlyGrafts, Offence, Statistics, offence_in
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.validation import Validation
 from hearsay.node.links import ConductEnforcer, Links
-from hearsay.node.meeting.discovery import Discovery
-from hearsay.node.meeting.request_handler import RequestHandler
-from hearsay.node.observers import Observers
+from hearsay.node.meeting.discovery import Discovery, RequestHandler
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.receive import Receiver
 from hearsay.node.receive_events import (
     AddressReceived,
     DriverEvent,
-    FrameRefused,
     Misconduct,
     RpcAdmitted,
     RpcDecoded,
 )
-from hearsay.node.sending import PeerLink, Sender
+from hearsay.node.sending import Observers, PeerLink, Sender
+from hearsay.node.validation import Validation
+from hearsay.wire.fields import raw
 
 
 class Reachable:
-    """A report that a message may now reach a peer that it could not reach before."""
+    """A report that a message of this node may now reach a peer that it could not reach before."""
 
 
 Report: TypeAlias = Deliver | DeliverPartial | RemindOfPartial | Reachable | RouterFailed
-"""An event for the node: for its application, or about the driver."""
+"""An event that the driver reports to the node."""
 
 _rpc_received = fast_init(RpcReceived)
 _message_validated = fast_init(MessageValidated)
 
 
-def forward_clock() -> Callable[[], Micros]:
-    """Return a monotonic clock of Unix time in microseconds."""
-    offset_ns = time_ns() - monotonic_ns()
-    return lambda: (monotonic_ns() + offset_ns) // 1000
-
-
+@dataclass(eq=False)
 class Driver:
-    def __init__(
-        self,
-        config: NodeConfig,
-        host: NodeHost,
-        identification: Identification,
-        discovery: Discovery,
-        ping_service: PingService,
-        conduct_enforcer: ConductEnforcer,
-        report: Callable[[Report], None],
-    ) -> None:
-        kind, parameters = config.router_parameters()
-        limits, resources = config.limits, host.resources
-        self.clock = forward_clock()
-        self._host = host
-        self._identification = identification
-        self._discovery = discovery
-        self._enforcer = conduct_enforcer
-        self._report = report
+    """The driver of the router of a node."""
+
+    _config: NodeConfig
+    _host: NodeHost
+    _identification: Identification
+    _discovery: Discovery
+    _ping_service: PingService
+    _enforcer: ConductEnforcer
+    _report: Callable[[Report], None]
+    """Passes an event to the node."""
+
+    def __post_init__(self) -> None:
+        kind, parameters = self._config.router_parameters()
+        limits, resources = self._config.limits, self._host.resources
+        offset_ns = time_ns() - monotonic_ns()
+        self.clock: Callable[[], Micros] = lambda: (monotonic_ns() + offset_ns) // 1000
+        """A monotonic clock in microseconds. At the creation of the driver it agreed with the Unix time."""
         self._name = kind.name
         self.failure: RouterFailed | None = None
         """The failure of the router, or None. A failed router gets no more events."""
         chance = Randomness(int.from_bytes(urandom(7), "big"))
         try:
-            self.router = create(kind, host.peer, parameters, chance, self.clock())
+            self.router = create(kind, self._host.peer, parameters, chance, self.clock())
         except Exception as error:
             raise self._failure("while it was created", error) from error
         self.statistics = Statistics()
@@ -136,7 +129,7 @@ class Driver:
             self._decided,
             self.statistics,
         )
-        self.receiver = Receiver(config, self.router, resources, self.validation, self.statistics, self.clock)
+        self.receiver = Receiver(self._config, self.router, resources, self.validation, self.statistics, self.clock)
         self._early_grafts = EarlyGrafts(monotonic, limits.conduct.backoff_grace_s)
         self._sender = Sender(
             OutgoingMemory(resources.share("outgoing", limits.outgoing_bytes)),
@@ -145,20 +138,11 @@ class Driver:
             self.observers,
             self._record_of,
             self._report_send_failure,
-            withdraws=any(map(knows_idontwant, self.protocols)),
+            any(map(knows_idontwant, self.protocols)),
         )
-        self.links = Links(
-            host,
-            limits.peer_queue_bytes,
-            self._sender,
-            self.receiver,
-            limits.verification_threads,
-            self._early_grafts,
-            self.feed,
-            self._act,
-        )
-        conduct_enforcer.attach(self.links, self.statistics)
-        self.requests = RequestHandler(discovery, ping_service, lambda: self.links.connected, self.feed)
+        self.links = Links(self._host, limits, self._sender, self.receiver, self._early_grafts, self.feed, self._act)
+        self._enforcer.attach(self.links, self.statistics)
+        self.requests = RequestHandler(self._discovery, self._ping_service, lambda: self.links.connected, self.feed)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
         self._arm()
@@ -168,7 +152,10 @@ class Driver:
         return self.router.strategy.protocols
 
     def feed(self, event: Event, now_us: Micros | None = None) -> None:
-        """Pass an event to the router and perform its actions. A failed router gets no more events."""
+        """Pass an event to the router at the time `now_us` (None: now), and perform the router's actions.
+
+        A failed router gets no more events. Raises `UsageError` if the router refuses the event.
+        """
         if self.failure is not None:
             return
         try:
@@ -191,8 +178,8 @@ class Driver:
             self._arm()
 
     def publish(self, event: Event) -> tuple[int, int]:
-        """Pass a publication to the router. Return the number of peers to which the message was sent, and how many of
-        their queues had no room for it.
+        """Pass a publication to the router. Return the number of peers to which the router sends the message, and the
+        number of these peers whose queue has no room for the message.
         """
         self._sender.messages_sent = self._sender.messages_dropped = 0
         self.feed(event)
@@ -241,8 +228,6 @@ class Driver:
                     self.feed(event)
             case AddressReceived():
                 self._discovery.learn(event.record, event.sender, event.named)
-            case FrameRefused():
-                self._blame(event.peer, Offence.MALFORMED, 1)
             case _:
                 assert_never(event)
 
@@ -259,23 +244,22 @@ class Driver:
             self._report(Reachable())
 
     def _blame(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """Count offences of a peer. If the peer is gone, its remaining input is dropped."""
+        """Add offences to the record of a peer. If the peer is gone, drop its remaining input."""
         self._enforcer.add_offences(peer, offence, count)
         self.links.stop_receiving(peer)
 
     def _perform(self, action: Action) -> None:
         match action:
             case Send():
-                assert isinstance(action.peer, bytes)
-                link = self.links.of.get(action.peer)
+                link = self.links.by_peer.get(raw(action.peer))
                 if link is not None and link.connected:
                     self._sender.send(action, link)
             case Deliver():
                 self.statistics.delivered += 1
-                if isinstance(action.received_from, bytes):
-                    link = self.links.of.get(action.received_from)
-                    if link is not None:
-                        link.delivered += 1
+                sender = action.received_from
+                link = None if sender is None else self.links.by_peer.get(raw(sender))
+                if link is not None:
+                    link.delivered += 1
                 self.observers.delivered(action)
                 self._report(action)
             case DeliverPartial() | RemindOfPartial():
@@ -287,18 +271,16 @@ class Driver:
             case Dial() | Ping() | FindContacts():
                 self.requests.perform(action)
             case Disconnect():
-                assert isinstance(action.peer, bytes)
-                self._discovery.hang_up(action.peer)
+                self._discovery.hang_up(raw(action.peer))
             case Withdraw():
-                assert isinstance(action.peer, bytes)
-                link = self.links.of.get(action.peer)
+                link = self.links.by_peer.get(raw(action.peer))
                 if link is not None:
                     self._sender.withdraw(link, action.message_id)
             case _:
                 self._note(action)
 
     def _note(self, action: TraceAction) -> None:
-        """Count an event of the router, and report it to the observers."""
+        """Count an action that is only a report of the router, and pass it to the observers."""
         match action:
             case DuplicateReceived():
                 self.statistics.duplicates += 1
@@ -327,16 +309,14 @@ class Driver:
     def _look_for_offence(self, event: MessageRejected | PartDropped) -> None:
         offence = offence_in(event, self.router, self._early_grafts)
         if offence is not None:
-            assert isinstance(event.peer, bytes)
-            self._blame(event.peer, offence, 1)
+            self._blame(raw(event.peer), offence, 1)
 
     def _validate(self, action: Validate) -> None:
-        message, sender = action.message, action.received_from
-        assert isinstance(sender, bytes)
+        message = action.message
         durations = self.observers.durations
         if durations is not None:
             durations.validation_began(message.id, monotonic())
-        verdict = self.validation.ask(message, sender)
+        verdict = self.validation.ask(message, raw(action.received_from))
         if verdict is None:
             return
         if durations is not None:
@@ -344,7 +324,7 @@ class Driver:
         self.feed(_message_validated(message.id, verdict))
 
     def _decided(self, message: Message, senders: list[PeerId], verdict: Verdict) -> None:
-        """Handle the verdict of a validator that did not answer at once."""
+        """Handle the verdict on a message whose validators did not all answer at once."""
         if self.observers.durations is not None:
             self.observers.durations.validation_ended(message.id)
         if message.id in self.router.pending:
@@ -353,14 +333,14 @@ class Driver:
             self.links.resume(peer)
 
     def _record_of(self, peer: PeerId) -> bytes | None:
-        """Return the signed peer record of a peer or of this node; None if unknown."""
+        """Return the signed record of a peer or of this node; None if the record is unknown."""
         if peer == self._host.peer:
             return self._identification.record()
         known = self._identification.known.get(peer)
         return (known is not None and known.signed_record) or self._discovery.book.record(peer)
 
     def _report_send_failure(self, link: PeerLink, rpc: Rpc) -> None:
-        if link.connected and self.links.of.get(link.peer) is link:
+        if link.connected and self.links.by_peer.get(link.peer) is link:
             self.feed(SendFailed(link.peer, rpc))
 
     def _arm(self) -> None:

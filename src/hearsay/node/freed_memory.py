@@ -1,14 +1,14 @@
 """Return free memory to the system.
 
 glibc returns free memory only from the end of its heap. After an attack, one small object at the end can keep a
-hundred free megabytes in the process. `malloc_trim` returns whole free pages anywhere in the heap. It takes a thread
-some milliseconds, so it is called only when much memory has become free. The caches of keys are emptied first, as
-their scattered entries keep pages in use. Ended connections are reference cycles. When little is allocated, the
-garbage collector frees them late, so it is run as well.
+hundred free megabytes in the process. `malloc_trim` returns whole free pages anywhere in the heap. It occupies a
+thread for some milliseconds, so it is called only when much memory has become free. The caches of keys are emptied
+first, because their scattered entries keep pages in use. Ended connections are reference cycles. When little is
+allocated, the garbage collector frees them late, so this module also runs the garbage collector.
 
-Large blocks get pages of their own, which are returned at once; a setting keeps glibc from raising the threshold
-after the first of them. All threads share one heap; otherwise each thread would keep free memory of its own. With
-another C library, or glibc before 2.33, this module does nothing.
+Large blocks get pages of their own, which are returned when the block is freed. A setting keeps glibc from raising
+the size from which on a block is large. All threads share one heap; otherwise each thread would keep free memory of
+its own. With another C library, or glibc before 2.33, this module does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hearsay.libp2p.names.keys import forget_decoded
 
 CHECK_INTERVAL_S = 5.0
 WORTH_BYTES = 4 << 20
-"""Bytes that must become free before memory is returned."""
+"""Number of bytes that must become free before memory is returned."""
 OWN_PAGES_BYTES = 128 << 10
 """Blocks of at least this size get pages of their own. The size exceeds that of a read from a socket."""
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
@@ -46,9 +46,10 @@ def glibc() -> ctypes.CDLL | None:
 
 
 async def return_freed_memory() -> None:
-    """Return free memory to the system each time that `WORTH_BYTES` more are free.
+    """Return free memory to the system each time that `WORTH_BYTES` more bytes are free, until cancelled.
 
-    When the free memory stops growing, collect garbage and return the memory that this frees, too.
+    When the free memory stops growing, collect garbage, and also return the memory that the collection frees. With
+    another C library than glibc, return at once.
     """
     library = glibc()
     if library is None:

@@ -1,7 +1,7 @@
-"""The streams that a peer opens to the node. A `PeerInput` handles their bytes, and peers take turns.
+"""The streams that a peer opens to the node. A `PeerInput` handles their bytes, and peers take turns (`Turns`).
 
-A stream is paused while input of its peer cannot be handled. A newer stream of the peer replaces an older one when
-all complete frames of the older one are handled.
+Reading from a stream is paused while input of its peer cannot be handled. A newer stream of the peer replaces an
+older stream when all complete frames of the older stream are handled.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Callable
 from time import monotonic
 
 from hearsay.core.language.rpc import EPISUB
-from hearsay.libp2p.limits.rates import Turns
 from hearsay.libp2p.mux.stream import Stream
-from hearsay.node.incoming.verification import Batch, Verdicts, Verification
+from hearsay.libp2p.rates import Turns
+from hearsay.node.conduct import Offence
 from hearsay.node.receive import PeerInput
-from hearsay.node.receive_events import CheckNeeded, DriverEvent, FrameRefused, InputEvent, PauseNeeded
+from hearsay.node.receive_events import CheckNeeded, DriverEvent, InputEvent, Misconduct, PauseNeeded
+from hearsay.node.verification import Batch, Verdicts, Verification
 
 LEAVE_S = 5.0
-"""Maximum seconds to handle the remaining input of a peer that is gone."""
+"""Maximum seconds to handle the remaining input of a peer that is gone; after that, the input is dropped."""
 
 
 class Intake:
-    """The inbound streams of one peer. `act` is called with the events of their input."""
+    """The inbound streams of one peer. `act` is called with each event of their input that is for the driver."""
 
     def __init__(
         self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[DriverEvent], None]
@@ -35,15 +36,15 @@ class Intake:
         self._act = act
         self._batch: Batch | None = None
         self._following: Stream | None = None
-        """A newer stream, which is read when the frames of the older one are handled."""
+        """A newer stream, which is read when the frames of the stream `stream` are handled."""
         self._open = self._working = self._stream_paused = self._has_read = False
         self._wake: asyncio.TimerHandle | None = None
-        """The end of a pause in reading from the peer; None without a pause."""
+        """The timer that ends a pause in reading from the peer; None without a pause."""
         self._on_left: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def receive_from(self, stream: Stream) -> None:
-        """Read from a stream that the peer has opened, after the frames of an older one."""
+        """Read from a stream that the peer has opened, after all complete frames of an older stream are handled."""
         if self._following is not None:
             self._following.reset()
         self._following = stream
@@ -52,12 +53,12 @@ class Intake:
         self._turns.schedule(self)
 
     def set_open(self, is_open: bool) -> None:
-        """Set whether the router knows the peer. Only then its input is handled."""
+        """Set `is_open`: True if the peer is connected for the router. While the peer is not, its input waits."""
         self._open = is_open
         self._turns.schedule(self)
 
     def schedule(self) -> None:
-        """Handle the input, or pause the stream, because `PeerInput.paused` has changed."""
+        """Handle the input, or pause the stream, in the turn of the peer, because `PeerInput.paused` has changed."""
         self._turns.schedule(self)
 
     def pause_for(self, for_s: float) -> None:
@@ -68,7 +69,7 @@ class Intake:
         self._turns.schedule(self)
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Handle the remaining input of a peer that is gone, then call `left`."""
+        """Handle the remaining input of a peer that is gone, for at most `LEAVE_S` seconds. Then call `left`."""
         self._on_left = left
         if self._is_done and not self._working:
             self.end()
@@ -77,7 +78,7 @@ class Intake:
         self._turns.schedule(self)
 
     def end(self) -> None:
-        """Drop the remaining input."""
+        """Drop the remaining input. If the peer is gone, call the callback of `leave`."""
         self._open = False
         self.stream = self._following = None
         self.input.end()
@@ -101,12 +102,14 @@ class Intake:
             if stream is not None:
                 stream.reset()
 
-    def data_received(self, data: bytes) -> None:
+    def _data_received(self, stream: Stream, data: bytes) -> None:
+        if self.stream is not stream:
+            return
         self.input.feed(data)
         if not self._working:
             self._turns.schedule(self)
 
-    def stream_ended(self, stream: Stream, reset: bool) -> None:
+    def _stream_ended(self, stream: Stream, reset: bool) -> None:
         """Forget a stream that ended. Its received bytes are still handled."""
         if self.stream is stream:
             self.stream = None
@@ -115,7 +118,7 @@ class Intake:
             stream.finish()
 
     def work(self, until_s: float) -> bool:
-        """Handle input until about `until_s`. Returns True if no input is left that can be handled now."""
+        """Handle input until about the time `until_s`. Returns True if no input is left that can be handled now."""
         if self._working:
             return True
         self._working = True
@@ -168,11 +171,11 @@ class Intake:
                     self.pause_for(event.for_s)
             case _:
                 self._act(event)
-                if isinstance(event, FrameRefused) and self.stream is not None:
+                if isinstance(event, Misconduct) and event.offence is Offence.MALFORMED and self.stream is not None:
                     self.stream.reset()
 
     def _read_on(self) -> bool:
-        """Read on from the paused stream, otherwise from a newer one. Returns False if there is neither."""
+        """Resume the paused stream, or begin to read a newer one. Returns False if there is neither."""
         if self._stream_paused and self.stream is not None:
             self._stream_paused = False
             self.stream.resume()
@@ -183,7 +186,7 @@ class Intake:
         return False
 
     def _read_newer_stream(self) -> None:
-        """Replace the older stream by the newer one."""
+        """Reset the older stream and read the newer one."""
         older, stream, self._following = self.stream, self._following, None
         assert stream is not None
         self.stream = stream
@@ -192,7 +195,9 @@ class Intake:
         self._stream_paused = False
         self.input.open_stream(stream.budget, stream.protocol == EPISUB, self._has_read)
         self._has_read = True
-        stream.receive_with(_Reader(self, stream))
+        stream.receive_with(
+            lambda data: self._data_received(stream, data), lambda reset: self._stream_ended(stream, reset)
+        )
 
     def _checked(self, verdicts: Verdicts) -> None:
         self._batch = None
@@ -202,16 +207,3 @@ class Intake:
     def _end_pause(self) -> None:
         self._wake = None
         self._turns.schedule(self)
-
-
-class _Reader:
-    def __init__(self, intake: Intake, stream: Stream) -> None:
-        self._intake = intake
-        self._stream = stream
-
-    def data_received(self, data: bytes) -> None:
-        if self._intake.stream is self._stream:
-            self._intake.data_received(data)
-
-    def stream_ended(self, reset: bool) -> None:
-        self._intake.stream_ended(self._stream, reset)

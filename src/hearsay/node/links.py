@@ -1,91 +1,88 @@
 """The links of a node to its peers, and pauses and bans of offenders.
 
-A node writes its RPCs on one stream that it opens to a peer, here *our stream*, and reads the peer's RPCs from
-streams that the peer opens (`intake.py`). For the router a peer is connected while our stream to it is open.
+A node writes its RPCs to a peer on one stream that the node opens, here *our stream*. It reads the peer's RPCs from
+streams that the peer opens (`intake.py`). For the router, a peer is connected while our stream to the peer is open. A
+peer is gone when its last connection has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, repeat
 from logging import getLogger
 from time import monotonic
 
 from hearsay.core.language.events import Event, PeerConnected, PeerDisconnected
-from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.libp2p.host.tasks import Tasks
-from hearsay.libp2p.limits.rates import Turns
-from hearsay.libp2p.limits.resources import Budget, address_group
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.errors import MultistreamError, ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.node_host import NodeHost, Tasks
+from hearsay.libp2p.rates import Turns
+from hearsay.libp2p.resources import Budget, address_group
 from hearsay.node.conduct import Ban, Conduct, ConductLimits, EarlyGrafts, Offence, Statistics
-from hearsay.node.incoming.verification import Verification
+from hearsay.node.config import NodeLimits
 from hearsay.node.intake import Intake
 from hearsay.node.receive import PeerInput, Receiver
 from hearsay.node.receive_events import DriverEvent
 from hearsay.node.sending import PeerLink, Sender
+from hearsay.node.verification import Verification
 
 _log = getLogger(__name__)
 
 REOPEN_SECONDS = (0.0, 0.1, 1.0, 5.0, 60.0)
-"""Seconds to wait before each attempt to open our stream to a peer; the last value repeats."""
+"""Seconds to wait before each attempt to open our stream to a peer; the last value is repeated."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
-"""Loopback addresses. A mesh does not limit their peers, because several nodes on one machine are intended."""
+"""The address groups of the loopback interface. A router without scores gets no address of their peers. So PLACES-1
+does not limit these peers, and one machine can run many nodes."""
 
 
+@dataclass(eq=False)
 class Links:
-    def __init__(
-        self,
-        host: NodeHost,
-        peer_queue_bytes: int,
-        sender: Sender,
-        receiver: Receiver,
-        verification_threads: int,
-        early_grafts: EarlyGrafts,
-        feed: Callable[[Event], None],
-        act: Callable[[DriverEvent], None],
-    ) -> None:
-        """Create the links. `feed` passes an event to the router; `act` handles an event of a peer's input."""
-        self.of: dict[PeerId, PeerLink] = {}
-        """The links to connected peers."""
+    """The links of a node to its peers."""
+
+    _host: NodeHost
+    _limits: NodeLimits
+    _sender: Sender
+    _receiver: Receiver
+    _early_grafts: EarlyGrafts
+    _feed: Callable[[Event], None]
+    """Passes an event to the router."""
+    _act: Callable[[DriverEvent], None]
+    """Handles an event of a peer's input."""
+
+    def __post_init__(self) -> None:
+        self.by_peer: dict[PeerId, PeerLink] = {}
+        """The links to the peers that are connected to the host."""
         self.leaving: dict[PeerId, PeerLink] = {}
-        """The links to peers that are gone but whose input is still handled."""
-        self._host = host
-        self._peer_queue_bytes = peer_queue_bytes
-        self._sender = sender
-        self._receiver = receiver
-        self.verification = Verification(verification_threads, receiver.is_new)
-        self._early_grafts = early_grafts
-        self._feed = feed
-        self._act = act
+        """The links to peers that are gone, as long as their remaining input is handled."""
+        self.verification = Verification(self._limits.verification_threads, self._receiver.is_new)
         self._turns = Turns(monotonic, asyncio.get_running_loop().call_soon)
-        self.opening = Tasks()
+        self.stream_tasks = Tasks()
         """Tasks that keep our streams to peers open."""
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
-        """Return the peers that the router knows."""
-        return tuple(sorted(peer for peer, link in self.of.items() if link.connected))
+        """Return the peers that are connected for the router, ascending."""
+        return tuple(sorted(peer for peer, link in self.by_peer.items() if link.connected))
 
     def peer_up(self, peer: PeerId) -> None:
-        """Create the link of a peer that has connected, and open our stream to it."""
+        """Create the link to a peer that has connected to the host, and open our stream to the peer."""
         _log.debug("%s is connected", to_text(peer))
-        link = self.of[peer] = PeerLink(
-            peer,
-            self._peer_queue_bytes,
-            self._host.address_of(peer),
-            Intake(PeerInput(self._receiver, peer), self._turns, self.verification, self._act),
-            self._sender,
-        )
-        opening = self.opening.start(self._open(link))
-        opening.add_done_callback(lambda _: link.settled.set())
+        intake = Intake(PeerInput(self._receiver, peer), self._turns, self.verification, self._act)
+        address = self._host.address_of(peer)
+        link = self.by_peer[peer] = PeerLink(peer, self._limits.peer_queue_bytes, address, intake, self._sender)
+        opened = self.stream_tasks.start(self._open(link))
+        opened.add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
-        """Handle the remaining input of a peer that is gone; then report to the router that the peer is gone."""
-        link = self.of.pop(peer, None)
+        """Handle the remaining input of a peer that is gone; then report the peer to the router as disconnected.
+
+        If the peer was not connected for the router, drop its input instead.
+        """
+        link = self.by_peer.pop(peer, None)
         if link is None:
             return
         _log.debug("%s is gone", to_text(peer))
@@ -101,7 +98,7 @@ class Links:
             self._forget(peer)
 
     def outbound_open(self, link: PeerLink, stream: Stream) -> None:
-        """Report a peer to the router as connected, because our stream to it is open."""
+        """Report a peer to the router as connected, because our stream to the peer is open."""
         self.stop_receiving(link.peer)
         link.outbound = stream
         address, outbound = self._address_of(link.peer), self._host.has_dialled(link.peer)
@@ -111,8 +108,10 @@ class Links:
         link.settled.set()
 
     def outbound_lost(self, link: PeerLink) -> None:
-        """Report a peer to the router as disconnected, because our stream to it is gone. Keep the subscriptions and
-        extensions that the peer sent in `link.announced`."""
+        """Report a peer to the router as disconnected, because our stream to the peer is gone.
+
+        If the peer's own stream is still open, keep the peer's topics and extensions in `link.announced`.
+        """
         if link.connected:
             link.announced = (), None
             if link.intake.stream is not None:
@@ -126,8 +125,8 @@ class Links:
             self._feed(PeerDisconnected(link.peer))
 
     def inbound_open(self, stream: Stream) -> None:
-        """Read from a stream that a peer has opened."""
-        link = self.of.get(stream.peer)
+        """Read from a stream that a peer has opened. Reset the stream if the peer is gone."""
+        link = self.by_peer.get(stream.peer)
         if link is None:
             stream.reset()
         else:
@@ -135,7 +134,7 @@ class Links:
 
     def resume(self, peer: PeerId) -> None:
         """Continue to handle the input of a peer, connected or gone."""
-        for links in (self.of, self.leaving):
+        for links in (self.by_peer, self.leaving):
             if peer in links:
                 links[peer].intake.schedule()
 
@@ -146,44 +145,51 @@ class Links:
             link.intake.end()
 
     def group_of(self, peer: PeerId) -> str:
-        """Return the address group of a peer, even if the peer is gone and its input is still handled."""
-        link = self.leaving.get(peer) or self.of.get(peer)
+        """Return the address group of a peer that is connected, or that is gone but has remaining input. Return an
+        empty text for another peer."""
+        link = self.leaving.get(peer) or self.by_peer.get(peer)
         return link.queue.address if link is not None else self._host.address_of(peer)
 
     def budget_of(self, peer: PeerId) -> Budget:
-        """Return the memory budget of a peer."""
+        """Return the budget of the memory that a peer may use at the host."""
         return self._host.resources.peer(peer, self.group_of(peer))
 
     async def protocol_of(self, peer: PeerId) -> str:
-        """Return the protocol of a peer that has just connected; empty if it speaks no pubsub."""
-        link = self.of.get(peer)
+        """Wait until our stream to a peer is open, and return the protocol of the stream.
+
+        Return an empty text if the peer speaks no pubsub protocol of this node or is gone.
+        """
+        link = self.by_peer.get(peer)
         if link is None:
             return ""
         await link.settled.wait()
         return link.outbound.protocol if link.outbound is not None else ""
 
     async def flush(self) -> None:
-        """Wait until all queues are empty and all bytes are sent."""
+        """Wait until all queues of peers with an open stream are empty and their bytes are sent."""
         self._sender.flush()
-        await asyncio.gather(*(link.drain() for link in list(self.of.values())))
+        await asyncio.gather(*(link.drain() for link in list(self.by_peer.values())))
 
     async def make_room(self) -> None:
-        """Wait until the queues that are more than half full are empty."""
+        """Wait until all queues that are more than half full now are empty."""
         self._sender.flush()
-        most = self._peer_queue_bytes // 2
-        crowded = [link.drain() for link in self.of.values() if link.queue.bytes > most]
+        most = self._limits.peer_queue_bytes // 2
+        crowded = [link.drain() for link in self.by_peer.values() if link.queue.bytes > most]
         if crowded:
             await asyncio.gather(*crowded)
 
     def close(self) -> None:
-        for link in (*self.of.values(), *self.leaving.values()):
+        for link in (*self.by_peer.values(), *self.leaving.values()):
             link.intake.end()
 
     async def _open(self, link: PeerLink) -> None:
-        """Keep our stream to a peer open. Reopen it after increasing waits."""
+        """Keep our stream to a peer open: reopen it after the waits of `REOPEN_SECONDS`.
+
+        Return when the peer is gone or speaks no pubsub protocol of this node.
+        """
         for wait_s in chain(REOPEN_SECONDS, repeat(REOPEN_SECONDS[-1])):
             await asyncio.sleep(wait_s)
-            if self.of.get(link.peer) is not link:
+            if self.by_peer.get(link.peer) is not link:
                 return
             try:
                 stream = await self._host.open_stream(link.peer, self._receiver.router.strategy.protocols)
@@ -191,19 +197,19 @@ class Links:
                 return  # the peer does not speak pubsub
             except (StreamClosed, ProtocolError):
                 continue
-            if self.of.get(link.peer) is not link:
+            if self.by_peer.get(link.peer) is not link:
                 stream.reset()
                 return
             ended = asyncio.Event()
             self.outbound_open(link, stream)
-            stream.receive_with(_OurStream(ended))
+            stream.receive_with(_refuse_data, lambda reset, ended=ended: ended.set() if reset else None)
             await ended.wait()
             if link.outbound is stream:
                 self.outbound_lost(link)
 
     def _address_of(self, peer: PeerId) -> str:
         """Return the address of a peer for the router: the IP address if the router keeps scores, otherwise the
-        group.
+        address group, or an empty text for a group of `OWN_MACHINE`.
         """
         if self._receiver.router.strategy.keeps_scores:
             remote = self._host.remote_address(peer)
@@ -221,22 +227,12 @@ class Links:
         self._early_grafts.forget(peer)
 
 
-class _OurStream:
-    """The receiver of our stream to a peer. The peer must send nothing on this stream."""
-
-    def __init__(self, ended: asyncio.Event) -> None:
-        self._ended = ended
-
-    def data_received(self, data: bytes) -> None:
-        raise ProtocolError("the peer sent data on a stream that only we write to")
-
-    def stream_ended(self, reset: bool) -> None:
-        if reset:
-            self._ended.set()
+def _refuse_data(data: bytes) -> None:
+    raise ProtocolError("the peer sent data on a stream that only this node may write to")
 
 
 class ConductEnforcer:
-    """Enforces conduct on a host's peers: pauses reading from offenders, then disconnects and bans them."""
+    """The enforcement of conduct: it pauses reading from peers with many demerits, and disconnects banned peers."""
 
     def __init__(self, host: NodeHost, limits: ConductLimits) -> None:
         self._host = host
@@ -244,6 +240,7 @@ class ConductEnforcer:
         self._links: Links | None = None
         self._statistics = Statistics()
         self.on_kept_out: list[Callable[[Ban], None]] = []
+        """Called with each new ban of a peer or of an address."""
         self.conduct = Conduct(monotonic, self._enforce_ban, limits)
         host.admits = lambda peer, address: self.conduct.ban_of(peer, address) is None
 
@@ -253,23 +250,23 @@ class ConductEnforcer:
         self._statistics = statistics
 
     def add_offences(self, peer: PeerId, offence: Offence, count: int) -> None:
-        """Count offences of a peer. Slow or ban a peer with too many."""
+        """Add offences to the record of a peer. Slow or ban the peer if it has too many demerits then."""
         assert self._links is not None
         address = self._links.group_of(peer)
         self._statistics.offences[offence] += count
         self.conduct.note(peer, address, offence, count)
-        link = self._links.of.get(peer)
+        link = self._links.by_peer.get(peer)
         if link is not None and self.conduct.slowed(peer, address):
             self._statistics.slowed += 1
             link.intake.pause_for(self._limits.pause_s)
 
     def _enforce_ban(self, news: Ban) -> None:
-        """Stop reading from banned peers now. Disconnect them after the router has handled the current event."""
+        """Stop reading from the banned peers now. Disconnect them after the router has handled the current event."""
         assert self._links is not None
         self._statistics.put_out += 1
         for peer in list(self._host.connections):
             if peer == news.peer or (news.peer is None and self._host.address_of(peer) == news.address):
-                link = self._links.of.get(peer)
+                link = self._links.by_peer.get(peer)
                 if link is not None:
                     link.intake.refuse()
                 asyncio.get_running_loop().call_soon(self._host.disconnect, peer)

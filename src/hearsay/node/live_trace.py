@@ -1,12 +1,13 @@
 """A live node's trace, in the format of `hearsay.trace`.
 
-Rows are collected in memory. Every few seconds, or when there are many, a thread writes them as a run folder in the
-trace's directory: `00000`, `00001`, … A folder is complete when its manifest exists, so a killed node loses only the
-rows of the last interval. The next node with this directory writes the row `node_down` with the reason `lost`. A node
-that closes seals the directory, which is then one run (`hearsay.trace.run_series`).
+Rows are collected in memory. Every few seconds, or when there are many rows, a thread writes them as a run folder in
+the trace's directory: `00000`, `00001`, … A folder is complete when its manifest exists, so a killed node loses only
+the rows of the last interval. The next node that writes to this directory adds the row `node_down` of the killed
+node, with the reason `lost`. A node that closes seals the directory, which is then one run
+(`hearsay.trace.run_series`).
 
 Every folder has the dictionaries of peers and topics. While the disk is slow, a bounded number of rows waits. Further
-rows are lost and counted, and the next folder, and so the whole run, is marked as incomplete.
+rows are lost and counted. The next folder, and so the whole run, is then marked as incomplete.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from hearsay.core.language.actions import (
     Reason,
 )
 from hearsay.core.language.identifiers import Micros
-from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.node_host import Tasks
 from hearsay.node.trace_rows import MessageFacts, TraceRows
 from hearsay.trace.folder.arrow import share_the_heap
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.event_rows import (
     Codes,
     node_down_row,
@@ -34,15 +36,19 @@ from hearsay.trace.language.event_rows import (
 from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.run_series import RunSeries, lost_at, numbered_folders, write_names
-from hearsay.trace.write.writer import TraceWriter
 
 _log = getLogger(__name__)
 INTERVAL_S = 5.0
+"""Seconds between two writes of the collected rows."""
 MAX_ROWS = 100_000
+"""Number of collected rows that are written at once, without waiting for the end of the interval."""
 MAX_WAITING_ROWS = 200_000
+"""Maximum rows in memory that are not being written yet; further rows are lost."""
 
 
 class LiveTrace(TraceRows):
+    """The trace rows of a node, which are also written to a directory."""
+
     def __init__(
         self,
         directory: Path,
@@ -54,7 +60,10 @@ class LiveTrace(TraceRows):
         return_memory: bool = True,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """Create the trace. With `return_memory`, Arrow uses the C heap, whose free memory can be returned."""
+        """Create the trace and write the row of the node's start.
+
+        With `return_memory`, Arrow uses the heap of the C library, whose free memory can be returned to the system.
+        """
         if return_memory:
             share_the_heap()
         self._series = RunSeries(directory, router)
@@ -65,9 +74,10 @@ class LiveTrace(TraceRows):
         named = self._series.names()
         super().__init__(node, clock, watcher, _in_order(named.peers), _in_order(named.topics))
         self._lost = 0
-        """Rows lost since the last folder, for lack of room or because a folder could not be written."""
+        """Number of rows that were lost since the last folder, for lack of room or because the folder could not be
+        written."""
         self.rows_lost = 0
-        """Rows lost since the start of the node."""
+        """Number of rows that were lost since the start of the node."""
         self._writing: asyncio.Task[None] | None = None
         self._tasks = Tasks()
         self._closed = False
@@ -94,7 +104,7 @@ class LiveTrace(TraceRows):
         await self._wait_for_write()
 
     async def _wait_for_write(self) -> None:
-        """Wait until the current write has ended. An error, such as a full disk, does not stop the node."""
+        """Wait until the current write has ended. If the write fails, for example on a full disk, raise nothing."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
@@ -123,7 +133,7 @@ class LiveTrace(TraceRows):
             self._write()
 
     def _write(self) -> None:
-        """Start to write the collected rows into a new folder."""
+        """Start to write the collected rows into a new folder, unless there are none or a write is running."""
         if not len(self._rows) or (self._writing is not None and not self._writing.done()):
             return
         rows, messages = self._rows.to_numpy(), self._messages

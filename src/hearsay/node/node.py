@@ -21,41 +21,39 @@ from typing import Self, assert_never
 from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial
 from hearsay.core.language.events import DirectPeerChosen, Join, Leave, Publish
 from hearsay.core.language.rpc import Message, PartialUse
-from hearsay.core.language.state import RouterState
 from hearsay.core.shell.contract import RouterFailed
+from hearsay.core.shell.guarantees import RouterState
 from hearsay.core.shell.strategy import Dialling
-from hearsay.libp2p.host.host import Host
-from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.libp2p.host.tasks import Tasks
+from hearsay.libp2p.host import Host
+from hearsay.libp2p.identify import Identification, PingService
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.identify import Identification
-from hearsay.libp2p.services.ping import PingService
-from hearsay.libp2p.services.rendezvous_streams import RendezvousPoint
+from hearsay.libp2p.node_host import NodeHost, Tasks
+from hearsay.libp2p.rendezvous_streams import RendezvousPoint
 from hearsay.node import freed_memory
 from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
 from hearsay.node.driver import Driver, Reachable, Report
-from hearsay.node.incoming.validation import Validator
 from hearsay.node.links import ConductEnforcer
 from hearsay.node.meeting.address_book import AddressBoard, AddressNews
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
-from hearsay.node.partials import Partials
 from hearsay.node.peer_standing import PeerScores, PeerWorth
 from hearsay.node.records import Records
-from hearsay.node.topic import JoinedTopics, Published, Reach, Topic
+from hearsay.node.topic import JoinedTopics, Partials, Published, Reach, Topic
 from hearsay.node.trace_rows import TraceRows
+from hearsay.node.validation import Validator
 from hearsay.partial.exchange import DrivenApplication, Outcome
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.trace.language.event_rows import Codes
+from hearsay.wire.encode import check_fits, check_topic
+from hearsay.wire.fields import raw
 from hearsay.wire.messages import MessageIdFunction
 from hearsay.wire.signing import Author, SignaturePolicy
-from hearsay.wire.splitting import check_fits, check_topic
 
 MAX_INBOUND_STREAMS = 3
-"""Maximum inbound streams of a peer for a pubsub protocol; the node reads only the newest."""
+"""Maximum inbound streams of a peer for a pubsub protocol; the node reads only the newest stream."""
 GOODBYE_SECONDS = 1.0
 """Maximum seconds that `close` waits until all queued bytes are sent."""
 
@@ -71,7 +69,11 @@ class Node:
         trace: Path | str | None = None,
         watcher: Callable[[Codes], None] | None = None,
     ) -> None:
-        """Create the node. A watcher gets every trace row, even without a folder; `rows` has the names."""
+        """Create the node. Without an `identity`, it has a new key. With `trace`, it writes a trace to this folder.
+
+        `watcher` is called with every trace row, even if no trace is written. `Node.rows` has the names of peers and
+        topics.
+        """
         self.config = config or NodeConfig()
         self._records = Records(self.config, None if trace is None else Path(trace), watcher)
         make_host = PyLibp2pHost if self.config.host == "libp2p" else Host
@@ -86,7 +88,8 @@ class Node:
         )
         self._reach = Reach(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
-        """After `close`: the peers that confirmed all bytes sent to them; None if the host cannot know."""
+        """After `close`: the peers that have confirmed all bytes that were sent to them. None before `close`, or if
+        the host cannot know."""
         self._board = AddressBoard()
         self._enforcer = ConductEnforcer(self._host, limits.conduct)
         self.on_kept_out = self._enforcer.on_kept_out
@@ -134,7 +137,7 @@ class Node:
             self._host.on_over_limit.append(lambda peer: self._enforcer.add_offences(peer, Offence.OVER_LIMIT, 1))
             for address in self.config.listen:
                 await self._host.listen(Multiaddr.parse(address))
-            await self._records.show()
+            await self._records.serve_metrics()
             for address in (*self.config.bootstrap, *self.config.direct_peers):
                 self._discovery.keep_connected(Multiaddr.parse(address))
             for peer in self.config.direct:
@@ -158,44 +161,44 @@ class Node:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Return the addresses at which other nodes can reach this node."""
+        """Return the addresses at which this node listens, each with its peer id."""
         return tuple(map(str, self._host.addresses))
 
     @property
     def metrics_url(self) -> str | None:
-        """Return the URL of the metrics; None without `NodeConfig.metrics`."""
+        """Return the URL of the metrics; None if `NodeConfig.metrics` is None, or before the node has started."""
         metrics = self._records.metrics
         return None if metrics is None else metrics.url
 
     @property
     def rows(self) -> TraceRows | None:
-        """Return the trace rows with their names; None without a trace or watcher."""
+        """Return the object that makes the trace rows and has their names; None without a trace and a watcher."""
         return self._records.rows
 
     @property
     def connected(self) -> tuple[PeerId, ...]:
-        """Return all connected peers, of any protocol."""
+        """Return all connected peers, even those that speak no pubsub."""
         return tuple(sorted(self._host.connections))
 
     @property
     def on_address_news(self) -> list[Callable[[AddressNews], None]]:
-        """Return the callbacks for changes of `bootstrap` and `rendezvous` addresses: connected, lost, failed …"""
+        """Return the list of callbacks, which are called with each new state of an address in `address_news`."""
         return self._board.callbacks
 
     @property
     def address_news(self) -> tuple[AddressNews, ...]:
-        """Return the latest state of each `bootstrap` and `rendezvous` address."""
+        """Return the latest state of each address in `bootstrap`, `direct_peers` and `rendezvous`."""
         return self._board.latest
 
     @property
     def peers(self) -> tuple[PeerId, ...]:
-        """Return the connected peers that speak pubsub."""
+        """Return the connected peers that speak a pubsub protocol of this node, after its negotiation."""
         return self._running.links.connected
 
     @property
     def agreeing(self) -> tuple[PeerId, ...]:
-        """Return the connected peers with which a pubsub protocol is still negotiated."""
-        links = self._running.links.of
+        """Return the connected peers with which a pubsub protocol is still being negotiated."""
+        links = self._running.links.by_peer
         settled = {peer for peer, link in links.items() if link.settled.is_set()}
         return tuple(sorted({*self._host.connections} - settled))
 
@@ -210,7 +213,7 @@ class Node:
 
     @property
     def state(self) -> RouterState:
-        """Return the complete state of the router."""
+        """Return a copy of the state of the router, as a table."""
         return self._running.router.inspect()
 
     def mesh(self, topic: str) -> tuple[PeerId, ...]:
@@ -219,19 +222,22 @@ class Node:
         return tuple(peer for peer in peers if isinstance(peer, bytes))
 
     def topic_peers(self, topic: str) -> int:
-        """Return the number of connected peers that are subscribed to a topic."""
+        """Return the number of connected peers that are subscribed to a topic. This node need not have joined it."""
         view = self._running.router.peers.in_topic(topic)
         return len(view.native) + len(view.flood)
 
     async def connect(self, address: str) -> PeerId:
-        """Connect to a peer. Raises `DialError` if that fails."""
+        """Connect to the peer at an address, and return its peer id. Raises `DialError` if that fails."""
         return await self._host.dial(Multiaddr.parse(address))
 
     def disconnect(self, peer: PeerId) -> None:
         self._host.disconnect(peer)
 
     async def ping(self, peer: PeerId) -> float:
-        """Return the round trip to a peer in seconds."""
+        """Return the time of a round trip to a connected peer in seconds.
+
+        Raises `StreamClosed` or `ProtocolError` if the peer is gone or does not answer pings.
+        """
         return await self._ping_service.round_trip_s(peer)
 
     async def join(
@@ -243,11 +249,14 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Join a topic. `signatures` and `message_id` replace the node's policy and message ids in this topic. Raises
-        `TooLarge` if its name is too long, `ValueError` if it cannot be joined.
+        """Join a topic. `signatures` and `message_id` replace the node's policy and message ids in this topic.
 
-        With an application for partial messages, peers that support them exchange parts (v1.3). A peer that has all
-        parts publishes the full message, which has no author. Therefore the topic needs a policy without signatures.
+        Raises `TooLarge` if the name of the topic is too long, and `ValueError` if the topic is joined already, is
+        not allowed, or cannot have partial messages.
+
+        With an application `partial`, this node and peers that support partial messages exchange parts (v1.3). A node
+        that has all parts publishes the full message, which has no author. Therefore the topic needs a policy without
+        signatures.
         """
         driver = self._running
         self._require_router()
@@ -259,7 +268,7 @@ class Node:
         if signatures is not None:
             driver.receiver.policies[topic] = signatures
         if message_id is not None:
-            driver.receiver.message_ids.set(topic, message_id)
+            driver.receiver.id_functions[topic] = message_id
         if partial is not None:
             self._partials.choose(topic, partial, partial_use)
         joined = self._topics.add(self, topic)
@@ -279,18 +288,20 @@ class Node:
         joined.end(StopAsyncIteration())
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
-        """Publish in a topic, joined or not. Raises `TooLarge` if the message does not fit into an RPC, `ValueError`
-        if a validator of the topic does not accept the message.
+        """Publish in a topic, joined or not.
 
-        With `wait_for_peers`, a message that would reach no peer waits until it reaches one. At most
-        `NodeLimits.waiting_publishes` messages wait; beyond that, the oldest is dropped and counted.
+        Raises `TooLarge` if the message does not fit into an RPC, `ValueError` if the topic is not allowed or a
+        validator of the topic does not accept the message, and `TimeoutError` if a validator exceeds its deadline.
+
+        With `wait_for_peers`, a message that would reach no peer waits until it would reach one. At most
+        `NodeLimits.waiting_publishes` messages of a topic wait. To make room for another, the oldest is dropped and
+        counted (`Statistics.gave_up_waiting`).
         """
         driver = self._running
         self._require_router()
         self._check_topic(topic)
         message = self._write(topic, data)
-        number = message.id
-        assert isinstance(number, bytes)
+        number = raw(message.id)
         check_fits(message, self.config.limits.rpc)
         await driver.validation.check_own(message)
         self._require_router()
@@ -304,33 +315,40 @@ class Node:
     def _write(self, topic: str, data: bytes) -> Message:
         driver = self._running
         message = self._author.write(topic, data, driver.receiver.policy(topic))
-        source = message.source
-        assert source is None or isinstance(source, bytes)
-        return replace(message, id=driver.receiver.message_ids(topic, source, message.seqno, data))
+        source = None if message.source is None else raw(message.source)
+        return replace(message, id=driver.receiver.message_id(topic, source, message.seqno, data))
 
     def follow(self, topic: str, outcome: Outcome) -> None:
-        """Act on the outcome of parts that the application has added to a partial message: pass its events to the
-        router, and publish the full message if the parts complete it.
+        """Act on the outcome of parts that the application has added to a partial message: pass the events of the
+        outcome to the router, and publish the full message if the parts complete it. Raises `ValueError` if the topic
+        was not joined with an application.
         """
         self._require_router()
         self._partials.follow(topic, outcome)
 
     def waiting(self, topic: str) -> int:
-        """Return the number of messages of a topic that wait for a first peer."""
+        """Return the number of messages of this node in a topic that wait until they would reach a peer."""
         return self._reach.waiting(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
-        """Return True if a message would reach a peer now: a mesh peer, or a subscriber of a topic not joined."""
+        """Return True if a message of a topic would be sent to a peer if it were published now.
+
+        In a joined topic of a router with a mesh, the topic needs a mesh peer, or a subscriber that only floods.
+        Otherwise any connected peer that is subscribed to the topic suffices.
+        """
         return self._reach.reaches(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
-        """Wait until a message of a topic would reach a peer. Returns False after `within_s` seconds."""
+        """Wait until a message of a topic would reach a peer, then return True. Return False after `within_s`
+        seconds; None is no limit. Raises `RouterFailed` if the router has failed.
+        """
         return await self._reach.wait_for_peer(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
-        """Wait until no peer's queue is more than half full. Returns False after `within_s` seconds.
+        """Wait until the queues of peers that are more than half full are empty, then return True. Return False after
+        `within_s` seconds.
 
-        Call this before each of many publications so that no message is dropped for lack of room.
+        Call this before each of many publications, so that no message is dropped for lack of room.
         """
         self._require_router()
         with suppress(TimeoutError):
@@ -340,17 +358,19 @@ class Node:
         return False
 
     async def flush(self) -> None:
-        """Wait until all queues of peers are empty.
+        """Wait until all queues of peers are empty and all bytes are sent.
 
-        Messages that wait for a first peer (`waiting`) are not in these queues; use `wait_for_peers` for them.
+        Messages that wait until they would reach a peer (`waiting`) are not in these queues; use `wait_for_peers` for
+        them.
         """
         self._require_router()
         await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
-        """Have `validator` check every message of a topic, from peers or published by this node.
+        """Have `validator` check every message of a topic: those of peers, and those that this node publishes.
 
-        With `threads`, the validator must be a plain function that is thread-safe and does not block for ever.
+        With `threads`, the validator runs on threads. It must then be a plain function that is thread-safe and does
+        not block for ever.
         """
         self._running.validation.add(topic, validator, threads)
 
@@ -358,13 +378,13 @@ class Node:
         self._running.validation.remove(topic, validator)
 
     async def close(self) -> None:
-        """Leave all topics, close all connections and finish the trace."""
+        """Leave all topics, close all connections and finish the trace. Further calls wait for the first one."""
         if self._closing is None or self._closing.cancelled():
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await self._closing
 
     async def _close(self) -> None:
-        await self._records.hide()
+        await self._records.stop_metrics()
         await self._searches.close()
         await self._discovery.close()
         if self._driver is not None:
@@ -374,7 +394,7 @@ class Node:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self._driver.links.flush()
-            await self._driver.links.opening.close()
+            await self._driver.links.stream_tasks.close()
         await self._tasks.close()
         await self._identification.close()
         self.confirmed = await self._host.close()

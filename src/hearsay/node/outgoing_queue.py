@@ -1,14 +1,16 @@
-"""Queues of RPCs: one for each peer, with three priorities and bounded bytes, and a bound for all together.
+"""Queues of RPCs to send: one for each peer, with three priorities. Each queue and all queues together are bounded.
 
 IHAVE and IWANT (gossip) are sent last and dropped first. Subscriptions and all other control are sent first and
 dropped last. If there is no room for a message, the oldest gossip is dropped; for control, the oldest gossip, then
-the oldest messages. Each dropped entry is reported, so that it is counted and traced, and control is sent again.
+the oldest messages. If that makes no room, the new entry itself is dropped. Each dropped entry is reported, so that
+it is counted and traced. Dropped control is reported to the router, which sends it again.
 
-The router can withdraw a copy that a peer no longer wants. The copy leaves the queue if it is an RPC of its own.
+The router can withdraw a copy of a message that a peer no longer wants. The copy leaves the queue if its RPC has no
+other part.
 
-A frame that waits for several peers is in memory once. It counts once in the total of all queues, and in full in each
-queue. When the total has no room, entries are dropped from the longest queue of the address with the most bytes. So
-the peer that does not read loses entries, and many peers of one address count as one.
+A frame that waits for several peers is in memory once. Its bytes are added once to the total of all queues, but to
+the bytes of each queue in full. When the total has no room, entries are dropped from the longest queue of the address
+with the most bytes. So a peer that does not read loses entries, and many peers of one address are treated as one.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 from hearsay.core.language.episub_parts import EpisubIHave
 from hearsay.core.language.identifiers import MessageId
 from hearsay.core.language.rpc import Control, Rpc
 from hearsay.core.language.sizes import PartSize
-from hearsay.libp2p.limits.resources import Budget
+from hearsay.libp2p.resources import Budget
 
 if TYPE_CHECKING:
     from hearsay.node.trace_rows import TracedPart
@@ -36,34 +39,35 @@ class Priority(IntEnum):
 
 
 ENTRY_BYTES = 256
-"""Memory of an entry in addition to its frame."""
+"""Bytes of memory of an entry, in addition to its frame."""
 TRACED_BYTES = 256
-"""Memory of a part that is traced or counted for metrics."""
+"""Bytes of memory of a part that is traced or counted for metrics."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingRpc:
-    """An encoded RPC with its length prefix, and the facts that are needed when it is sent or dropped."""
+    """An entry of a queue: an encoded RPC, and the facts that are needed when it is sent or dropped."""
 
     priority: Priority
     frame: bytes
+    """The encoded RPC with its length prefix."""
     messages: int
     """Number of messages in the RPC."""
     rpc_to_resend: Rpc | None = None
-    """The RPC to send again if the entry is dropped; None except for control."""
+    """The RPC to send again if the entry is dropped; None unless the priority is CONTROL."""
     traced: tuple[TracedPart, ...] = ()
     message_id: MessageId | None = None
-    """The id of the only message, if the copy may be withdrawn."""
+    """The id of the message if the RPC is a single message that may be withdrawn; otherwise None."""
     counted: tuple[PartSize, ...] = ()
     """The parts of the RPC, for metrics."""
     made_s: float = 0.0
-    """Time of creation, for metrics."""
+    """Time of creation in seconds of `time.monotonic`, for metrics; 0 without metrics."""
     holders: int = 0
     """Number of queues in which the entry waits."""
 
     @property
     def size(self) -> int:
-        """Return the memory in bytes. An RPC to send again is also kept as objects, which count as three frames."""
+        """Return the bytes of memory. An RPC to send again is also kept as objects, estimated as three frames."""
         frames = 1 if self.rpc_to_resend is None else 4
         return ENTRY_BYTES + frames * len(self.frame) + (len(self.traced) + len(self.counted)) * TRACED_BYTES
 
@@ -72,7 +76,7 @@ _NO_CONTROL = Control()
 
 
 def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
-    """Split an RPC by priority into at most three RPCs, the most important first."""
+    """Split an RPC by priority into at most three RPCs, the highest priority first."""
     if rpc.control is None and not rpc.subscriptions:
         yield Priority.MESSAGE, rpc
         return
@@ -92,8 +96,6 @@ def by_priority(rpc: Rpc) -> Iterator[tuple[Priority, Rpc]]:
 class OutgoingMemory:
     """The memory of the queues of all peers."""
 
-    __slots__ = ("_budget", "_of_address", "queues")
-
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._of_address: dict[str, int] = {}
@@ -102,7 +104,7 @@ class OutgoingMemory:
         """The queues that are not empty."""
 
     def count(self, queue: OutgoingQueue, size: int) -> None:
-        """Note that a queue has become longer or shorter by `size` bytes."""
+        """Record that the bytes of a queue have changed by `size`, which may be negative."""
         waiting = self._of_address.pop(queue.address, 0) + size
         if waiting:
             self._of_address[queue.address] = waiting
@@ -117,8 +119,10 @@ class OutgoingMemory:
             self._budget.release(entry.size)
 
     def reserve_or_drop(self, entry: OutgoingRpc, queue: OutgoingQueue) -> bool:
-        """Reserve memory for an entry. Without room, a queue longer than `queue` drops entries, otherwise `queue`
-        drops less important ones. Returns False if `queue` has none.
+        """Reserve memory for an entry of `queue`, and return True.
+
+        Without room, the longest queue of the address with the most bytes drops entries, if it is longer than `queue`
+        would be with the entry. Otherwise `queue` drops entries of lower priority. Returns False if it has none.
         """
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=queue)
@@ -137,9 +141,7 @@ class OutgoingMemory:
 
 
 class OutgoingQueue:
-    """The queue of one peer. `lost` is called with each dropped entry."""
-
-    __slots__ = ("_copies", "_limit", "_lost", "_memory", "_waiting", "_withdrawn", "address", "bytes")
+    """The queue of one peer, with at most `limit` bytes. `lost` is called with each dropped entry."""
 
     def __init__(self, limit: int, memory: OutgoingMemory, lost: Callable[[OutgoingRpc], None], address: str) -> None:
         self.address = address
@@ -148,13 +150,13 @@ class OutgoingQueue:
         self._lost = lost
         self._waiting: tuple[deque[OutgoingRpc], ...] = (deque(), deque(), deque())
         self._copies: dict[MessageId, list[OutgoingRpc]] = {}
-        """Copies that may be withdrawn."""
+        """Waiting copies of messages that may be withdrawn, by the id of the message."""
         self._withdrawn: set[OutgoingRpc] = set()
         """Withdrawn entries that are still in `_waiting`, at most half of its messages. Their bytes are released."""
         self.bytes = 0
 
     def push(self, entry: OutgoingRpc) -> bool:
-        """Add an entry. Without room, drop less important ones. Returns False if the entry itself is dropped."""
+        """Add an entry. Without room, drop entries of lower priority. Returns False if `entry` itself is dropped."""
         if not (self.make_room(entry.size, entry.priority) and self._memory.reserve_or_drop(entry, self)):
             self._lost(entry)
             return False
@@ -165,7 +167,7 @@ class OutgoingQueue:
         return True
 
     def withdraw(self, message_id: MessageId) -> list[OutgoingRpc]:
-        """Withdraw the copies of a message that wait here, and return them."""
+        """Remove the waiting copies of a message that may be withdrawn, and return them."""
         copies = self._copies.pop(message_id, [])
         for copy in copies:
             self._release(copy)
@@ -178,14 +180,17 @@ class OutgoingQueue:
         return copies
 
     def make_room(self, size: int, priority: Priority) -> bool:
-        """Drop less important entries until there is room for `size` bytes. Returns False if that is impossible."""
+        """Drop entries of a lower priority than `priority` until the queue has room for `size` bytes.
+
+        Returns False if there are not enough such entries.
+        """
         while self.bytes + size > self._limit:
             if not self.drop_one(priority):
                 return False
         return True
 
     def take(self, most: int) -> list[OutgoingRpc]:
-        """Remove and return the next entries, about `most` bytes; at least one unless the queue is empty."""
+        """Remove and return the next entries: about `most` bytes, but at least one entry unless there is none."""
         taken: list[OutgoingRpc] = []
         size = 0
         for waiting in self._waiting:
@@ -198,9 +203,9 @@ class OutgoingQueue:
         return taken
 
     def drop_one(self, below: Priority | None = None) -> bool:
-        """Drop the oldest of the least important entries, with `below` only one that is less important than `below`.
+        """Drop the oldest entry of the lowest priority. Returns False if there is no entry to drop.
 
-        Returns False if there is none.
+        With `below`, only an entry of a lower priority than `below` is dropped.
         """
         for priority in reversed(Priority):
             waiting = self._waiting[priority]
@@ -213,18 +218,14 @@ class OutgoingQueue:
         return False
 
     def clear(self) -> None:
-        """Remove all entries, because the peer or our stream to it is gone. They are not reported."""
-        for waiting in self._waiting:
-            while waiting:
-                entry = waiting.popleft()
-                if self._is_valid(entry):
-                    self._release(entry)
+        """Remove all entries without a report, because the peer or our stream to the peer is gone."""
+        self.take(maxsize)
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting)) - len(self._withdrawn)
 
     def _is_valid(self, entry: OutgoingRpc) -> bool:
-        """Return True if an entry that has just left `_waiting` was not withdrawn."""
+        """Return True if an entry that leaves `_waiting` is not withdrawn. Otherwise, delete it from `_withdrawn`."""
         if entry not in self._withdrawn:
             return True
         self._withdrawn.remove(entry)

@@ -1,6 +1,7 @@
-"""The standing of peers: their scores, and their worth. A host without a free slot may evict the peer of least worth.
+"""The standing of peers: their scores, and their worth.
 
-The rules of eviction are in `hearsay.slots`.
+A host without a free slot ends the connection of an idle peer or of the peer of least worth, by the rules of
+`hearsay.listener`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,25 @@ from time import monotonic
 
 from hearsay.core.language.events import DirectPeerChosen, PeerRated, TopicScored
 from hearsay.core.language.identifiers import TopicId
-from hearsay.core.language.state import Peering, ScoreParts
 from hearsay.core.mesh.parameters import MeshParameters
 from hearsay.core.scores.score_parameters import TopicScoreParameters
-from hearsay.libp2p.host.tasks import Tasks
+from hearsay.core.shell.guarantees import Peering, ScoreParts
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.node_host import Tasks
 from hearsay.node.driver import Driver
 
 FRESH_S = 1.0
-"""Minimum seconds between two computations of the table of worth."""
+"""Minimum seconds between two computations of the worth of all peers."""
 MAX_MEMBERS = 12
-"""Maximum protected mesh peers of a topic, for routers without D_high."""
+"""Maximum mesh peers of a topic with infinite worth, for routers without D_high."""
 
 
 class PeerWorth:
-    """The function `NodeHost.worth`. The worth of a peer is the number of delivered messages that it sent first.
+    """The function `NodeHost.worth`. The worth of a peer is the number of delivered messages that it was the first to
+    send.
 
-    The worth is infinite for direct peers and mesh peers. A peer with a negative score has none.
+    The worth of direct peers is infinite. In each topic, the worth of D_high mesh peers is infinite as well: of those
+    with the highest numbers. A peer with a negative score has no worth.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -46,7 +49,7 @@ class PeerWorth:
 
     def _compute_table(self) -> Mapping[PeerId, float]:
         strategy = self._driver.router.strategy
-        delivered = {peer: float(link.delivered) for peer, link in self._driver.links.of.items()}
+        delivered = {peer: float(link.delivered) for peer, link in self._driver.links.by_peer.items()}
         members: defaultdict[TopicId, list[PeerId]] = defaultdict(list)
         for topic, peer, peering in strategy.peerings():
             if peering is Peering.FULL_MESSAGE and isinstance(peer, bytes):
@@ -68,30 +71,36 @@ Watcher = Callable[[Mapping[PeerId, ScoreParts]], None]
 
 
 class PeerScores:
+    """The scores of a node's peers, and the settings of the application that change them."""
+
     def __init__(self, running: Callable[[], Driver], tasks: Tasks) -> None:
         self._running = running
         self._tasks = tasks
 
     @property
     def all(self) -> dict[PeerId, ScoreParts]:
-        """Return the scores of the connected peers with their components; empty for routers without scores."""
+        """Return the scores of the connected peers with their components; empty if the router keeps no scores."""
         scores = self._running().router.strategy.scores()
         return {peer: parts for peer, parts in scores if isinstance(peer, bytes)}
 
     def rate(self, peer: PeerId, rating: float) -> None:
-        """Set the application-specific score (P5) of a peer, connected or not; 0 is neutral."""
+        """Set the application-specific score (P5) of a peer, connected or not; 0 is neutral.
+
+        Raises `UsageError` if the router keeps no scores.
+        """
         self._running().feed(PeerRated(peer, rating))
 
     def set_topic(self, topic: str, parameters: TopicScoreParameters) -> None:
-        """Replace the score parameters of a joined topic. Smaller caps apply at once."""
+        """Replace the score parameters of a topic, joined or not. Smaller caps lower counters that exceed them."""
         self._running().feed(TopicScored(topic, parameters))
 
     def set_direct(self, peer: PeerId, direct: bool = True) -> None:
-        """Make a peer a direct peer, or an ordinary one. Both peers should do the same."""
+        """Make a peer a direct peer, or an ordinary one if `direct` is False. The peer should do the same with this
+        node."""
         self._running().feed(DirectPeerChosen(peer, direct))
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:
-        """Pass all scores to `watcher` every `every_s` seconds while the node runs."""
+        """Call `watcher` with all scores now and every `every_s` seconds, while the node runs."""
         self._tasks.start(self._watch(watcher, every_s))
 
     async def _watch(self, watcher: Watcher, every_s: float) -> None:

@@ -1,10 +1,11 @@
 """The path of a received RPC to the router, without I/O: bytes and verdicts go in, events come out.
 
-`PeerInput` holds the bytes and RPCs of one peer. Each `step` handles one frame, or one portion of a waiting RPC: it
-decodes the RPC, checks signatures and the room of the validators, counts, and returns events. The caller acts on
-these events before the next step, because the router decides which messages are new.
+`PeerInput` holds the bytes and RPCs of one peer. Each `step` handles one frame, or one portion of a waiting RPC. It
+decodes the RPC, checks the signatures, checks that the validators have room, updates the statistics and returns
+events. The caller acts on these events before the next step, because the router decides which messages are new.
 
-An RPC waits if it has many messages, if a signature is expensive to check, or if the validators have no room for it.
+An RPC waits if it has many messages, if a signature is expensive to check, if the validators have no room for it, or
+if an earlier RPC of its peer waits.
 """
 
 from __future__ import annotations
@@ -21,87 +22,88 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Control, Message, PartKind, Portion, Rpc
 from hearsay.core.shell.router import Router
 from hearsay.core.shell.strategy import Dialling
-from hearsay.libp2p.limits.frames import FrameReader
-from hearsay.libp2p.limits.rates import Allowance
-from hearsay.libp2p.limits.resources import Budget, Resources
+from hearsay.libp2p.frames import FrameReader
 from hearsay.libp2p.names.errors import FrameError
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.rates import Allowance
+from hearsay.libp2p.resources import Budget, Resources
 from hearsay.node.conduct import Offence, Statistics
 from hearsay.node.config import NodeConfig
-from hearsay.node.incoming.validation import Validation
-from hearsay.node.incoming.verification import BATCH_US, Verdicts, is_expensive
 from hearsay.node.meeting.address_book import split_records
 from hearsay.node.receive_events import (
     AddressReceived,
     CheckNeeded,
-    FrameRefused,
     InputEvent,
     Misconduct,
     PauseNeeded,
     RpcAdmitted,
     RpcDecoded,
 )
+from hearsay.node.validation import Validation
+from hearsay.node.verification import BATCH_US, Verdicts, is_expensive
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.fields import WireError
-from hearsay.wire.messages import MessageIds
+from hearsay.wire.messages import MessageIdFunction
 from hearsay.wire.signing import Fault, SignaturePolicy, plain_fault, signature_check_us, signature_fault
 
 MESSAGES_AT_ONCE = 4
-"""Maximum messages of an RPC that one step handles; one while validators are in use."""
+"""Maximum messages of an RPC that one step handles; while validators are in use, the maximum is one."""
 OBJECT_BYTES = 512
-"""Memory of a decoded message, in addition to its bytes."""
+"""Bytes of memory of a decoded message, in addition to its encoded form."""
 LARGE_BYTES = 2 << 20
-"""A larger RPC waits only while twice its size is free."""
+"""An RPC that takes more bytes may wait only if twice as many bytes are free."""
 _RETRY_S = 0.05
-"""Seconds before the next attempt to find room for an RPC."""
+"""Seconds until the next attempt to find room for an RPC."""
 _MIN_PAUSE_S = 0.05
-"""Shortest pause in seconds of a peer over its allowance, so that not every RPC costs a timer."""
+"""Minimum seconds of a pause in reading from a peer over its allowance, so that not every RPC needs a timer."""
 _REPORT_INTERVAL_S = 1.0
-"""Shortest time in seconds between two offences of a peer over its allowance."""
+"""Minimum seconds between two reports of the offence that a peer is over its allowance."""
 _NEW_MESSAGE_PARTS = 2
-"""Parts that a new message without a fault returns to the allowance: the message and its RPC."""
+"""Number of parts that a new message without a fault returns to the allowance: the message and its RPC."""
 _IDS_PER_PART = 8
-"""Message ids that count as one part of the allowance."""
+"""Number of message ids, or of peers that PRUNEs name, that cost as much of the allowance as one part."""
 
 
 _Examined: TypeAlias = "list[tuple[Message, Fault | None]]"
-"""New messages, each with the fault that is known without a check of the signature, if any."""
+"""New messages. Each has the fault that is known without a check of its signature, or None."""
 
 
+@dataclass(eq=False)
 class Receiver:
-    """The state that the inputs of all peers share. `clock` is any monotonic clock in microseconds."""
+    """The state that the inputs of all peers share."""
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        router: Router,
-        resources: Resources,
-        validation: Validation,
-        statistics: Statistics,
-        clock: Callable[[], Micros],
-    ) -> None:
-        self.router = router
-        self.limits = config.limits
-        self.validation = validation
-        self.statistics = statistics
-        self.clock = clock
-        self.message_ids = MessageIds(config.message_id)
+    _config: NodeConfig
+    router: Router
+    _resources: Resources
+    validation: Validation
+    statistics: Statistics
+    clock: Callable[[], Micros]
+    """Any monotonic clock in microseconds."""
+
+    def __post_init__(self) -> None:
+        self.limits = self._config.limits
         self.policies: dict[str, SignaturePolicy] = {}
-        """Signature policies by topic, of topics with a policy of their own."""
-        self._default_policy = config.signatures
-        self.waiting_bytes = resources.share("RPCs that wait", config.limits.unverified_bytes)
-        self.exchanged_peers = int(getattr(router.parameters, "dials_per_prune", 0))
+        """The signature policies of topics that have another policy than the configuration."""
+        self.id_functions: dict[str, MessageIdFunction] = {}
+        """The functions for message ids of topics that have another function than the configuration."""
+        self.waiting_bytes = self._resources.share("RPCs that wait", self.limits.unverified_bytes)
+        self.exchanged_peers = int(getattr(self.router.parameters, "dials_per_prune", 0))
         """Maximum peers of a PRUNE whose address records are read."""
         self._blocked: dict[PeerId, PeerInput] = {}
-        """Paused inputs: the validators have no room for their next message."""
+        """By peer: its input, if it is paused because the validators have no room for its next message."""
         self._idle: dict[PeerId, None] = {}
-        """Paused inputs without a pending message: only verdicts on messages of other peers make room for them."""
+        """The peers in `_blocked` that have no message without a verdict. So only verdicts on messages of other peers
+        can make room for them."""
 
     def policy(self, topic: str) -> SignaturePolicy:
-        return self.policies.get(topic, self._default_policy)
+        return self.policies.get(topic, self._config.signatures)
+
+    def message_id(self, topic: str, source: bytes | None, seqno: bytes | None, data: bytes) -> bytes:
+        return self.id_functions.get(topic, self._config.message_id)(topic, source, seqno, data)
 
     def is_new(self, message: Message) -> bool:
-        """Return True if the topic is joined and the message has not been seen. Other messages are not checked."""
+        """Return True if the topic is joined and the message has not been seen. The router drops other messages, so
+        they are not checked."""
         router = self.router
         return message.topic in router.joined and message.id not in router.seen.known
 
@@ -121,7 +123,8 @@ class Receiver:
         )
 
     def has_room(self, waiting: PeerInput, message: Message) -> bool:
-        """Return True if the validators have room for a message. Otherwise pause the input `waiting`."""
+        """Return True if the validators have room for a message, or if it is not new. Otherwise pause the input
+        `waiting` and return False."""
         peer = waiting.peer
         if not self.is_new(message):
             return True
@@ -137,7 +140,8 @@ class Receiver:
         return False
 
     def peers_to_resume(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
-        """Yield the peers that may continue after a verdict on a message of `senders`, while there is room."""
+        """Yield the peers whose paused inputs may continue after a verdict on a message of `senders`, while there is
+        room. End their pauses."""
         for peer in senders:
             if peer in self._blocked:
                 self._blocked[peer].paused = False
@@ -164,19 +168,19 @@ class PeerInput:
         self.paused = False
         """True while the validators have no room for the next message."""
         self.allowance = Allowance(limits.parts_per_s, limits.parts_at_once, now_s)
-        """The allowance of RPCs and parts."""
+        """The RPCs and parts that the peer may still send before reading from it pauses."""
         self._budget = Budget("RPCs that wait", limits.unverified_bytes_per_peer, (receiver.waiting_bytes,))
         self._receiver = receiver
         self._frames = FrameReader(limits.rpc.max_rpc_bytes)
         self._episub = False
         self._postponed_frame: bytes | None = None
-        """A frame that is kept because its RPC had no room to wait."""
+        """A frame whose RPC must wait but had no room; it is decoded again later."""
         self._postponed_size = 0
         self._waiting: deque[_WaitingRpc] = deque()
         self._checking: list[_WaitingRpc] = []
         """RPCs with messages whose signatures are being checked on a thread."""
         self._opens_stream = False
-        """True if the next RPC is the first of a stream that replaces another."""
+        """True if the next RPC is the first of a stream that replaces an earlier stream."""
         self._reported_s = now_s
 
     @property
@@ -188,7 +192,10 @@ class PeerInput:
         return not self._waiting and not self.has_frames
 
     def open_stream(self, budget: Budget | None, episub: bool, replaces: bool) -> None:
-        """Read frames of a new stream. Bytes of an incomplete frame count in `budget`."""
+        """Expect frames of a new stream. Bytes of an incomplete frame are reserved in `budget`.
+
+        `episub` is True if the stream has the protocol of episub. `replaces` is True if the peer had another stream.
+        """
         self._frames = FrameReader(self._receiver.limits.rpc.max_rpc_bytes, budget)
         self._episub = episub
         self._opens_stream = replaces
@@ -206,7 +213,7 @@ class PeerInput:
         self._checking = []
 
     def end(self) -> None:
-        """Drop the remaining input, and count RPCs that were not handled completely."""
+        """Drop the remaining input, and count the RPCs that were not handled completely."""
         self._forget_bytes()
         self._receiver.statistics.abandoned_rpcs += len(self._waiting)
         self._waiting.clear()
@@ -234,7 +241,8 @@ class PeerInput:
         return self._receive(data)
 
     def over_allowance(self) -> list[InputEvent]:
-        """Return the events of an exhausted allowance; none if it has refilled with time."""
+        """Return the events for a peer that has exceeded its allowance; an empty list if the allowance has been
+        refilled since."""
         now_s = self._receiver.clock() / 1_000_000
         wait_s = self.allowance.wait_s(now_s)
         if not wait_s:
@@ -249,7 +257,7 @@ class PeerInput:
         receiver = self._receiver
         statistics = receiver.statistics
         try:
-            decoded = decode_rpc(data, receiver.message_ids, receiver.limits.rpc, self._episub)
+            decoded = decode_rpc(data, receiver.message_id, receiver.limits.rpc, self._episub)
         except WireError:
             statistics.rpcs_received += 1
             statistics.bytes_received += len(data)
@@ -290,7 +298,11 @@ class PeerInput:
         return events
 
     def _charge(self, rpc: Rpc, events: list[InputEvent]) -> tuple[Rpc, int]:
-        """Charge the allowance for an RPC. Return it without address records, and the number of accepted messages."""
+        """Subtract the cost of an RPC from the allowance. Add events for refused messages and for address records.
+
+        Return the RPC without episub's address records, and the number of its messages, from the first on, that may
+        be handled; further messages are dropped.
+        """
         peer, router = self.peer, self._receiver.router
         scoring, dialling = router.strategy.scoring, router.strategy.dialling
         self.allowance.left -= rpc.partial is not None
@@ -348,7 +360,7 @@ class PeerInput:
         return events
 
     def _request_check(self) -> CheckNeeded:
-        """Request a check of as many of the next messages as fit into a batch."""
+        """Request a check of the next messages, as many as fit into a batch, even from several waiting RPCs."""
         chosen: list[Message] = []
         cost_us = 0
         for waiting in self._waiting:
@@ -367,9 +379,10 @@ class PeerInput:
     def _authentic(
         self, messages: tuple[Message, ...], examined: _Examined, verdicts: Verdicts, events: list[InputEvent]
     ) -> tuple[Message, ...]:
-        """Return the messages without a fault, and other messages that are not new.
+        """Return the messages that have no fault. A message that is not new is not checked.
 
-        Messages are checked before the router marks them as seen: otherwise a forged copy could suppress the message.
+        New messages are checked before the router marks them as seen. So no forged copy suppresses a message. Add
+        events for messages with a fault to `events`.
         """
         refused: list[tuple[Message, Fault]] = []
         for message, fault in examined:
@@ -391,17 +404,17 @@ class PeerInput:
         return tuple(message for message in messages if id(message) not in wrong)
 
     def _has_room(self, size: int) -> bool:
-        """Return True if an RPC of this size may wait. A large RPC must leave as many bytes free as it takes."""
+        """Return True if an RPC of this size may wait. A large RPC must leave as many bytes free as it uses."""
         return size * (2 if size > LARGE_BYTES else 1) <= self._budget.fair
 
     def _wait_for_room(self) -> list[InputEvent] | None:
-        """Request a pause before the next attempt, unless a waiting RPC will make room."""
+        """Request a pause before the next attempt to find room, unless a waiting RPC of the peer will make room."""
         return None if self._waiting else [PauseNeeded(_RETRY_S, False)]
 
     def _refuse_frame(self) -> list[InputEvent]:
         self._receiver.statistics.malformed_rpcs += 1
         self._forget_bytes()
-        return [FrameRefused(self.peer)]
+        return [Misconduct(self.peer, Offence.MALFORMED, 1)]
 
     def _forget_bytes(self) -> None:
         self._frames = FrameReader(self._receiver.limits.rpc.max_rpc_bytes)
@@ -410,7 +423,10 @@ class PeerInput:
 
 @dataclass(slots=True, eq=False)
 class _WaitingRpc:
-    """An RPC whose messages from index `next` to `stop` (excluded) are not handled yet. Later ones are dropped."""
+    """An RPC whose messages from index `next` to `stop` (excluded) are not handled yet.
+
+    Its messages from index `stop` on are dropped.
+    """
 
     rpc: Rpc
     stop: int
@@ -421,18 +437,18 @@ class _WaitingRpc:
     verdicts: Verdicts = field(default_factory=dict[int, "Fault | None"])
 
     def messages(self, at_most: int | None = None) -> Iterator[Message]:
-        """Return an iterator over the next messages."""
+        """Return an iterator over the messages that are not handled yet; None for `at_most` means all of them."""
         stop = self.stop if at_most is None else min(self.stop, self.next + at_most)
         return islice(self.rpc.messages, self.next, stop)
 
 
 def _unproven(examined: _Examined) -> list[Message]:
-    """Return the messages that have a signature to check and no other fault."""
+    """Return the messages whose signature must be checked: those with a signature and without a known fault."""
     return [message for message, fault in examined if fault is None and message.signature is not None]
 
 
 def _parts(control: Control) -> int:
-    """Return the cost of a control message in parts of the allowance."""
+    """Return the number of parts that a control message takes from the allowance."""
     ids = sum([len(part.ids) for part in (*control.ihave, *control.iwant, *control.idontwant)])
     ids += sum([len(part.peers) for part in control.prune])
     return ids // _IDS_PER_PART + control.count()

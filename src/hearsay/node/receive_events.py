@@ -1,4 +1,4 @@
-"""The events of a received RPC on its way to the router (`hearsay.node.receive`)."""
+"""The events that `PeerInput` returns for received RPCs on their way to the router (`hearsay.node.receive`)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class RpcDecoded:
 
 @dataclass(slots=True)
 class RpcAdmitted:
-    """An RPC, or a portion of one, for the router.
+    """An RPC, or a portion of one, for the router. If `portion` is None, it is the whole RPC.
 
-    The router must handle the RPC at the time `now_us`. Later, it may have forgotten a message that was not checked
-    because it had been seen.
+    The router must handle the RPC at the time `now_us`. A message that had been seen by then was not checked. At a
+    later time, the router may have forgotten this message, and would accept it unchecked.
     """
 
     peer: PeerId
@@ -37,21 +37,16 @@ class RpcAdmitted:
 
 @dataclass(slots=True)
 class Misconduct:
+    """A number of offences of one kind. After `MALFORMED`, the rest of the peer's stream cannot be read."""
+
     peer: PeerId
     offence: Offence
     count: int
 
 
 @dataclass(slots=True)
-class FrameRefused:
-    """The rest of the stream cannot be read, because a frame is too long or not an RPC."""
-
-    peer: PeerId
-
-
-@dataclass(slots=True)
 class AddressReceived:
-    """A signed peer record that `sender` sent. If `named` is not None, the record must be that peer's."""
+    """A signed peer record that `sender` sent. If `named` is not None, it must be the record of the peer `named`."""
 
     record: bytes
     sender: PeerId
@@ -64,7 +59,7 @@ class PauseNeeded:
 
     for_s: float
     over_allowance: bool
-    """True if the peer exceeds its allowance, False if there is no room for its RPC."""
+    """True if the peer has exceeded its allowance, False if there is no room for its RPC to wait."""
 
 
 @dataclass(slots=True)
@@ -75,15 +70,8 @@ class CheckNeeded:
 
 
 DriverEvent: TypeAlias = (
-    RpcDecoded
-    | RpcAdmitted
-    | Misconduct
-    | FrameRefused
-    | AddressReceived
-    | MessageRefused
-    | PartDropped
-    | StreamOpened
+    RpcDecoded | RpcAdmitted | Misconduct | AddressReceived | MessageRefused | PartDropped | StreamOpened
 )
-"""The events that the driver handles; `Intake` handles the others."""
+"""The events that the driver handles. `Intake` handles `PauseNeeded` and `CheckNeeded`."""
 
 InputEvent: TypeAlias = DriverEvent | PauseNeeded | CheckNeeded

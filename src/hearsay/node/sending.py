@@ -1,60 +1,65 @@
-"""Sending of a router's RPCs, which are encoded once, split at the limit, queued and written."""
+"""Sending of a router's RPCs: they are encoded once, split if they exceed the size limit, queued and written.
+
+`Observers` are the trace, and the counters and durations for metrics. They observe sent and received RPCs, and the
+events of the router.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from hearsay.core.language.actions import Reason, Send
+from hearsay.core.language.actions import Deliver, Reason, Send, TraceAction
 from hearsay.core.language.identifiers import MessageId, TopicId
-from hearsay.core.language.rpc import Control, Features, Rpc
+from hearsay.core.language.rpc import Features, Rpc
 from hearsay.core.language.sizes import part_sizes, rpc_size
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p.frames import frame
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.node.conduct import Statistics
 from hearsay.node.intake import Intake
 from hearsay.node.meeting.address_book import with_records
-from hearsay.node.observers import Observers
 from hearsay.node.outgoing_queue import OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority, by_priority
-from hearsay.wire.encode import encode_rpc
-from hearsay.wire.splitting import split_rpc
+from hearsay.wire.encode import encode_rpc, split_rpc
+
+if TYPE_CHECKING:
+    from hearsay.node.measurements import Durations, Traffic
+    from hearsay.node.trace_rows import TraceRows
 
 _WRITE_BYTES = 256 * 1024
-"""Approximate maximum bytes that one write passes to the stream. Only entries in the queue can still be dropped."""
+"""Approximate maximum bytes of one write to a stream. More entries stay in the queue, where they can be dropped."""
 
 
 class PeerLink:
-    """The link to a peer: our stream to it, its streams to us (`intake`), and the RPCs that wait to be sent."""
+    """The link to a peer: our stream to it, its streams to us (`intake`), and the RPCs that wait to be sent.
 
-    def __init__(
-        self,
-        peer: PeerId,
-        queue_bytes: int,
-        address: str,
-        intake: Intake,
-        sender: Sender,
-    ) -> None:
+    *Our stream* is the stream that this node opens and writes its RPCs to. The peer opens the streams on which it
+    sends its own RPCs (`links.py`).
+    """
+
+    def __init__(self, peer: PeerId, queue_bytes: int, address: str, intake: Intake, sender: Sender) -> None:
         self.peer = peer
         self.intake = intake
         self.outbound: Stream | None = None
         self.announced: tuple[tuple[TopicId, ...], Features | None] = (), None
-        """The peer's topics and extensions from before our stream was lost, for the router when it is open again."""
+        """The topics and extensions of the peer when our stream was lost, if the peer's own stream was still open.
+        The router gets them when our next stream is open."""
         self.settled = asyncio.Event()
-        """Set when our first stream to the peer is open, or can never be opened."""
+        """Set when our first stream to the peer is open, or will never be opened."""
         self.queue = OutgoingQueue(queue_bytes, sender.memory, partial(sender.lost, self), address)
         self.delivered = 0
-        """Number of delivered messages that this peer was the first to send."""
+        """Number of messages for the application that this peer was the first to send."""
         self._sender = sender
         self._waiting = False
 
     @property
     def connected(self) -> bool:
-        """Return True if the router knows this peer."""
+        """Return True if our stream is open, so that the peer is connected for the router."""
         return self.outbound is not None
 
     def set_outbound(self, stream: Stream | None) -> None:
@@ -62,7 +67,7 @@ class PeerLink:
         self.intake.set_open(stream is not None)
 
     def flush(self) -> None:
-        """Write the waiting entries, many in one write, while the stream accepts more."""
+        """Write the entries of the queue, many in one write, until the stream accepts no more."""
         stream = self.outbound
         if stream is None or self._waiting:
             return
@@ -76,7 +81,7 @@ class PeerLink:
             self._sender.count_sent(self, entries)
 
     async def drain(self) -> None:
-        """Wait until all entries are sent, or the peer is gone."""
+        """Wait until all entries of the queue are sent, or our stream is gone."""
         with suppress(StreamClosed):
             while self.outbound is not None and (len(self.queue) or not self.outbound.writable):
                 await self.outbound.drain()
@@ -87,32 +92,29 @@ class PeerLink:
         self.flush()
 
 
+@dataclass(eq=False)
 class Sender:
-    """Sends the RPCs of a router. `record_of` returns a peer's signed record; `send_failed` gets dropped control."""
+    """The sender of a router's RPCs."""
 
-    def __init__(
-        self,
-        memory: OutgoingMemory,
-        max_rpc_bytes: int,
-        statistics: Statistics,
-        observers: Observers,
-        record_of: Callable[[PeerId], bytes | None],
-        send_failed: Callable[[PeerLink, Rpc], None],
-        *,
-        withdraws: bool,
-    ) -> None:
-        self.memory = memory
-        self._max_rpc_bytes = max_rpc_bytes
-        self._statistics = statistics
-        self._observers = observers
-        self._record_of = record_of
-        self._send_failed = send_failed
-        self._withdraws = withdraws
+    memory: OutgoingMemory
+    _max_rpc_bytes: int
+    _statistics: Statistics
+    _observers: Observers
+    _record_of: Callable[[PeerId], bytes | None]
+    """Returns the signed record of a peer; None if the record is unknown."""
+    _send_failed: Callable[[PeerLink, Rpc], None]
+    """Called with the link and the RPC if an RPC of subscriptions or control was dropped (`Priority.CONTROL`)."""
+    _withdraws: bool
+    """True if peers may send IDONTWANT, so that waiting copies of messages may be withdrawn."""
+
+    def __post_init__(self) -> None:
         self.messages_sent = self.messages_dropped = 0
-        """Numbers of sent RPCs with messages, and of those without room. `Driver.publish` resets both."""
+        """`messages_sent` is the number of calls of `send` with messages. `messages_dropped` is the number of encoded
+        RPCs with messages that found no room in their queue. `Driver.publish` resets both."""
         self._to_flush: dict[PeerId, PeerLink] = {}
         self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
-        """The last encoded RPC and its frames. The driver clears them after each event."""
+        """The last encoded RPC and its entries, for other peers that get the same RPC. The driver sets it to None
+        after each event."""
 
     def forget(self, peer: PeerId) -> None:
         self._to_flush.pop(peer, None)
@@ -130,13 +132,10 @@ class Sender:
         self._to_flush[link.peer] = link
 
     def _encode(self, action: Send, link: PeerLink) -> None:
-        """Encode an RPC in pieces. Queue each piece before the next is encoded, because the answer to a short request
-        can exceed the room. Keep the frames of an RPC that is not split for the next peer that gets the same RPC."""
-        rpc, observers = action.rpc, self._observers
-        if rpc.control is not None and any(prune.peers for prune in rpc.control.prune):
-            rpc = replace(rpc, control=self._with_records(rpc.control))
-        if rpc.control is not None and rpc.control.episub:
-            rpc = replace(rpc, control=with_records(rpc.control, self._record_of))
+        """Encode an RPC in pieces. Queue each piece before the next piece is encoded, because the answer to a short
+        IWANT can exceed the room of the queue. Keep the entries of an RPC that is not split in `last_encoded`.
+        """
+        rpc, observers = with_records(action.rpc, self._record_of), self._observers
         made_s = 0.0
         if observers.durations is not None:
             made_s = monotonic()
@@ -171,7 +170,7 @@ class Sender:
             self.last_encoded = action.rpc, entries
 
     def withdraw(self, link: PeerLink, message_id: MessageId) -> None:
-        """Withdraw the waiting copies of a message that the peer no longer wants."""
+        """Remove the copies of a message from the peer's queue, because the peer no longer wants the message."""
         for entry in link.queue.withdraw(message_id):
             self._statistics.messages_withdrawn += 1
             if self._observers.trace is not None:
@@ -181,28 +180,13 @@ class Sender:
         if not link.queue.push(entry):
             self.messages_dropped += bool(entry.messages)
 
-    def _with_records(self, control: Control) -> Control:
-        """Return the control message with the known signed records in its peer exchange."""
-        prunes = [
-            replace(
-                prune,
-                peers=tuple(
-                    replace(known, record=self._record_of(known.peer))
-                    for known in prune.peers
-                    if isinstance(known.peer, bytes)
-                ),
-            )
-            for prune in control.prune
-        ]
-        return replace(control, prune=tuple(prunes))
-
     def flush(self) -> None:
         links, self._to_flush = self._to_flush, {}
         for link in links.values():
             link.flush()
 
     def count_sent(self, link: PeerLink, entries: list[OutgoingRpc]) -> None:
-        """Count and trace entries that were written to the stream."""
+        """Count and trace entries that were written to our stream."""
         statistics = self._statistics
         durations = self._observers.durations
         now_s = monotonic() if durations is not None else 0.0
@@ -217,7 +201,10 @@ class Sender:
                 durations.queued.note(now_s - entry.made_s)
 
     def lost(self, link: PeerLink, entry: OutgoingRpc) -> None:
-        """Count and trace an entry that was dropped from a peer's queue, and report its control to be sent again."""
+        """Count and trace an entry that found no room in a peer's queue or was dropped from it.
+
+        If the entry has the priority CONTROL, report its RPC to the router, so that its parts are sent again.
+        """
         statistics = self._statistics
         if entry.priority is Priority.GOSSIP:
             statistics.gossip_dropped += 1
@@ -229,3 +216,32 @@ class Sender:
             asyncio.get_running_loop().call_soon(self._send_failed, link, entry.rpc_to_resend)
         if self._observers.trace is not None:
             self._observers.trace.dropped(link.peer, entry.traced, Reason.QUEUE_FULL)
+
+
+@dataclass(slots=True)
+class Observers:
+    """The observers of a node. An observer is None if the configuration does not request it."""
+
+    trace: TraceRows | None = None
+    traffic: Traffic | None = None
+    durations: Durations | None = None
+
+    def received(self, peer: PeerId, rpc: Rpc) -> None:
+        if self.trace is not None:
+            self.trace.received(peer, rpc)
+        if self.traffic is not None:
+            self.traffic.received(rpc)
+        if self.durations is not None:
+            self.durations.copies_received(rpc.messages)
+
+    def delivered(self, action: Deliver) -> None:
+        if self.trace is not None:
+            self.trace.delivered(action)
+        if self.traffic is not None:
+            self.traffic.delivered(action.message.topic)
+
+    def happened(self, action: TraceAction) -> None:
+        if self.trace is not None:
+            self.trace.happened(action)
+        if self.traffic is not None:
+            self.traffic.happened(action)

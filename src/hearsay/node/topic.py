@@ -1,4 +1,8 @@
-"""Topics for the application: their waiting messages, and whether a message would reach a peer."""
+"""The joined topics of a node: messages for the application, messages that wait for a peer, and partial messages.
+
+A topic may have an application of partial messages (gossipsub 1.3). It gets the received parts and decides which
+parts to send.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,27 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from hearsay.core.language.actions import Deliver
-from hearsay.core.language.events import Publish
-from hearsay.core.language.fast_frozen import fast_init
-from hearsay.core.language.rpc import Message
-from hearsay.libp2p.limits.resources import Budget
-from hearsay.libp2p.names.peer_id import to_text
+from hearsay.core.language.actions import Deliver, DeliverPartial, RemindOfPartial, fast_init
+from hearsay.core.language.events import PartialFeedback, PartialsChosen, Publish
+from hearsay.core.language.rpc import Message, PartialUse
+from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.resources import Budget
+from hearsay.node.conduct import Offence
 from hearsay.node.driver import Driver
-from hearsay.partial.exchange import Outcome
+from hearsay.partial.exchange import DrivenApplication, Outcome, RemindedApplication
+from hearsay.wire.fields import raw
+from hearsay.wire.signing import SignaturePolicy
 
 OBJECT_BYTES = 512
-"""Memory of a waiting message, in addition to its data."""
+"""Bytes of memory of a waiting message, in addition to its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message for the application. `author` is None without one, `received_from` if this node published it."""
+    """A message for the application.
+
+    `author` is None if the message has no author. `received_from` is None if this node published the message.
+    """
 
     data: bytes
     topic: str
@@ -41,8 +50,11 @@ _received = fast_init(Received)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The result of a publication: the numbers of peers to which the message is sent (`sent`) and whose queue has no
-    room for it (`dropped`), and whether it waits for a first peer."""
+    """The result of a publication.
+
+    `sent` is the number of peers to which the message is sent. `dropped` is the number of peers whose queue has no
+    room for it. If `waiting` is True, both are 0, and the message waits until it would reach a peer.
+    """
 
     message_id: bytes
     sent: int
@@ -53,7 +65,8 @@ class Published:
 class JoinedTopics:
     """The joined topics of a node, with the messages that wait for the application.
 
-    When there is no room, the topic with the most bytes loses its oldest message.
+    A topic at its own limit loses its oldest message. When all topics are at their common limit (`room`), the topic
+    with the most bytes loses its oldest message.
     """
 
     def __init__(self, room: Budget, max_messages_per_topic: int, max_bytes_per_topic: int) -> None:
@@ -74,27 +87,30 @@ class JoinedTopics:
         return topic
 
     def remove(self, name: str) -> Topic | None:
-        """Remove a topic. Its waiting messages can still be read, but no longer count."""
+        """Remove a topic and return it; None if it is not joined. Its waiting messages can still be read, but they no
+        longer use memory of the common limit.
+        """
         topic = self._topics.pop(name, None)
         if topic is not None:
             self._room.release(topic.unread_bytes)
         return topic
 
     def deliver(self, action: Deliver) -> int:
-        """Keep a message for the application. Returns the number of dropped messages."""
+        """Add a delivered message to those that wait for the application; do nothing if its topic is not joined.
+
+        Returns the number of messages that were dropped for lack of room: waiting messages, or this one.
+        """
         message, sender = action.message, action.received_from
         topic = self._topics.get(str(message.topic))
         if topic is None:
             return 0
-        assert sender is None or isinstance(sender, bytes)
-        assert message.source is None or isinstance(message.source, bytes)
-        assert isinstance(message.id, bytes)
-        lost = self._put(topic, _received(message.data, topic.name, message.source, message.id, sender))
+        author, sender = (None if peer is None else raw(peer) for peer in (message.source, sender))
+        lost = self._put(topic, _received(message.data, topic.name, author, raw(message.id), sender))
         topic.changed.set()
         return lost
 
     def take(self, topic: Topic) -> Received:
-        """Remove and return the oldest message of a topic."""
+        """Remove and return the oldest waiting message of a topic, which must have one."""
         message = topic.unread.popleft()
         if self._topics.get(topic.name) is topic:
             weight = _weight(message)
@@ -103,7 +119,7 @@ class JoinedTopics:
         return message
 
     def fail(self, failure: Exception) -> None:
-        """End all topics with a failure."""
+        """End all topics, because the router has failed."""
         for topic in self._topics.values():
             topic.end(failure)
 
@@ -131,7 +147,7 @@ def _weight(message: Received) -> int:
 
 
 class Publisher(Protocol):
-    """The node, as seen by its topics."""
+    """The methods of a node that its topics call."""
 
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published: ...
 
@@ -141,7 +157,10 @@ class Publisher(Protocol):
 
 
 class Topic:
-    """A joined topic. Iterate over it to get messages; if the application is too slow, the oldest are dropped."""
+    """A joined topic. Iterate over it to get its messages.
+
+    If the application reads too slowly, the oldest waiting messages are dropped (`NodeLimits.topic_queue`).
+    """
 
     def __init__(self, node: Publisher, name: str, joined: JoinedTopics) -> None:
         self.name = name
@@ -150,7 +169,7 @@ class Topic:
         self.unread: deque[Received] = deque()
         self.unread_bytes = 0
         self.changed = asyncio.Event()
-        """Set when a message arrives or the topic ends."""
+        """Set when a message arrives, the node leaves the topic, or the router fails."""
         self._ended: Exception | None = None
 
     async def publish(self, data: bytes, *, wait_for_peers: bool = False) -> Published:
@@ -160,18 +179,22 @@ class Topic:
         await self._node.leave(self.name)
 
     def follow(self, outcome: Outcome) -> None:
-        """Act on the outcome of parts that the application has added to a partial message: pass its events to the
-        router, and publish the full message if the parts complete it.
+        """Act on the outcome of parts that the application has added to a partial message: pass the events of the
+        outcome to the router, and publish the full message if the parts complete it.
         """
         self._node.follow(self.name, outcome)
 
     def end(self, reason: Exception) -> None:
-        """End the topic: `next` raises `reason` when no message waits."""
+        """Make `next` raise `reason` when no message waits: the node has left the topic, or the router has failed."""
         self._ended = reason
         self.changed.set()
 
     async def next(self) -> Received:
-        """Return the next message. Raises `StopAsyncIteration` after `leave`, `RouterFailed` if the router failed."""
+        """Wait for the next message and return it.
+
+        When no message waits, raises `StopAsyncIteration` after the node has left the topic, and `RouterFailed` after
+        the router has failed.
+        """
         while not self.unread:
             if self._ended is not None:
                 raise self._ended
@@ -187,24 +210,27 @@ class Topic:
 
 
 class Reach:
-    """Own messages that wait for a first peer, at most `most` of a topic; beyond it, the oldest is dropped."""
+    """Messages of this node that wait until they would reach a peer.
+
+    `driver` returns the running driver. At most `most` messages of a topic wait; the oldest is dropped first.
+    """
 
     def __init__(self, driver: Callable[[], Driver], most: int) -> None:
         self._driver = driver
         self._most = most
         self._messages: dict[str, deque[Message]] = {}
         self._changed = asyncio.Event()
-        """Set, and replaced by a new event, when a peer may have become reachable."""
+        """Set, and replaced by a new event, when a message may reach a peer that it could not reach before."""
 
     def reaches(self, topic: str) -> bool:
-        """Return True if a message would reach a peer now."""
+        """Return True if a message of a topic would reach a peer if it were published now."""
         return self._driver().router.strategy.reaches(topic)
 
     def waiting(self, topic: str) -> int:
         return len(self._messages.get(topic, ()))
 
     def wait_with(self, topic: str, message: Message) -> None:
-        """Publish a message as soon as it reaches a peer."""
+        """Keep a message until it would reach a peer, and then publish it."""
         waiting = self._messages.setdefault(topic, deque())
         waiting.append(message)
         if len(waiting) > self._most:
@@ -212,7 +238,9 @@ class Reach:
             self._driver().statistics.gave_up_waiting += 1
 
     async def wait_for_peer(self, topic: str, within_s: float | None) -> bool:
-        """Wait until a message of a topic would reach a peer. Returns False after `within_s` seconds."""
+        """Wait until a message of a topic would reach a peer, then return True. Return False after `within_s`
+        seconds; None is no limit. Raises `RouterFailed` if the router has failed.
+        """
         try:
             async with asyncio.timeout(within_s):
                 while not self.reaches(topic):
@@ -228,7 +256,7 @@ class Reach:
         self._messages.pop(topic, None)
 
     def changed(self) -> None:
-        """Publish the waiting messages that now reach a peer, and wake all waiting callers."""
+        """Publish the waiting messages that now reach a peer, and wake the callers of `wait_for_peer`."""
         for topic in [topic for topic in self._messages if self.reaches(topic)]:
             for message in self._messages.pop(topic):
                 self._driver().feed(Publish(message))
@@ -237,3 +265,63 @@ class Reach:
     def wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+@dataclass(eq=False)
+class Partials:
+    """The applications of partial messages, by topic."""
+
+    _driver: Callable[[], Driver]
+    _publish: Callable[[str, bytes], None]
+    """Publishes a full message in a topic, for peers without partial messages and for the node itself."""
+    _blame: Callable[[PeerId, Offence, int], None]
+    """Adds offences of one kind to the record of a peer."""
+
+    def __post_init__(self) -> None:
+        self._applications: dict[str, DrivenApplication] = {}
+
+    def check(self, topic: str, policy: SignaturePolicy) -> None:
+        """Raise `ValueError` if a topic with this signature policy cannot have partial messages."""
+        if self._driver().router.strategy.partial_messages is None:
+            raise ValueError(f"topic {topic!r}: the router has no partial messages (gossipsub: set partial_messages)")
+        if policy.signs:
+            raise ValueError(f"topic {topic!r}: partial messages have no author, but the topic's messages are signed")
+
+    def choose(self, topic: str, application: DrivenApplication, use: PartialUse) -> None:
+        self._driver().feed(PartialsChosen(topic, use, application))
+        self._applications[topic] = application
+
+    def leave(self, topic: str) -> None:
+        if self._applications.pop(topic, None) is not None:
+            self._driver().feed(PartialsChosen(topic, PartialUse.NONE, None))
+
+    def perform(self, action: DeliverPartial | RemindOfPartial) -> None:
+        topic = str(action.partial.topic if isinstance(action, DeliverPartial) else action.topic)
+        application = self._applications.get(topic)
+        if application is None:
+            return
+        if isinstance(action, DeliverPartial):
+            self.follow(topic, application.received(action.partial, action.received_from))
+        elif isinstance(application, RemindedApplication):
+            self.follow(topic, application.reminded(topic, action.group))
+
+    def delivered(self, action: Deliver) -> None:
+        """Pass a delivered full message to the application of its topic, which may then send parts of it."""
+        topic = str(action.message.topic)
+        application = self._applications.get(topic)
+        if application is not None:
+            self.follow(topic, application.message_received(topic, action.message.data))
+
+    def follow(self, topic: str, outcome: Outcome) -> None:
+        """Act on the outcome of received or added parts: pass its events to the router, and publish the full message
+        if the parts complete it. Raises `ValueError` if the topic has no application.
+        """
+        if topic not in self._applications:
+            raise ValueError(f"topic {topic!r} has no partial messages")
+        keeps_scores = self._driver().router.strategy.keeps_scores
+        for event in outcome.events:
+            self._driver().feed(event)
+            if isinstance(event, PartialFeedback) and not event.useful and not keeps_scores:
+                self._blame(raw(event.peer), Offence.REJECTED, 1)  # the peer sent data that is not of the group
+        if outcome.whole is not None:
+            self._publish(topic, outcome.whole)

@@ -1,11 +1,11 @@
-"""Trace rows of a node: numbers for names, and a row for each event that the router reports.
+"""Trace rows of a node: numbers for names, and rows for sent, dropped and received parts and other events.
 
 Times are Unix microseconds. Peers and topics are numbered in the order of appearance. A message's number depends on
 its id alone, so that the traces of several nodes can be joined. A node does not know transit times and hops.
 
-The dictionaries contain only accepted names. A message and its author get an entry when the message is sent,
-published or delivered, a topic when this node or a peer subscribes to it. Names are bounded; further names are NONE
-in the rows.
+The dictionaries do not contain every name that a peer sends. A message, its author and its topic get an entry when
+the message is sent, published or delivered. A topic also gets an entry when this node or a peer subscribes to it. The
+number of names is bounded; rows have NONE in place of further names.
 """
 
 from __future__ import annotations
@@ -53,23 +53,25 @@ from hearsay.trace.language.event_rows import (
     remove_peer_row,
     send_rpc_row,
 )
-from hearsay.trace.language.formed_rows import formed_row
-from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent, number_of_id
+from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, TraceEvent, formed_row, number_of_id
 
 MAX_PEERS = 65_536
-"""Maximum names of peers. Authors and peers of peer exchange may take half of them."""
+"""Maximum names of peers. Authors, and peers that are only named in PRUNEs, get a name while less than half of this
+number is used."""
 MAX_OTHER_TOPICS = 1_000
-"""Maximum named topics; beyond it, only topics of this node get a name."""
+"""Number of named topics from which on the subscriptions of peers add no further names."""
 
 
 MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
-"""Topic, author, bytes of data, time of acceptance, and id."""
+"""Facts about a message: number of its topic, number of its author (or NONE), bytes of data, time of its first row,
+and id."""
 
 _PartRow: TypeAlias = Callable[[Micros, int, int, Part, int], Codes]
-"""A function that makes the row of a sent or dropped part."""
+"""A function that returns the row of a sent or dropped part."""
 
 TracedPart: TypeAlias = tuple[PartKind, int, int, MessageFacts | None, int, int, int]
-"""A part of an RPC to send: kind, topic, message, facts about the message, bytes, count, via."""
+"""A part of an RPC to send: kind, number of the topic, number of the message, facts about the message, bytes, count,
+via. A number is NONE, and the facts are None, if the part has no topic or message."""
 
 
 def message_number(message_id: Identifier) -> int:
@@ -81,7 +83,7 @@ def _id_bytes(message_id: Identifier) -> bytes:
 
 
 class _Numbers:
-    """Numbers of names, in the order in which the names first appear."""
+    """The numbers of names, in the order in which the names first appear; `texts` has the names."""
 
     def __init__(self, texts: Sequence[str], read: Callable[[str], Identifier], show: Callable[[Identifier], str]):
         self.texts = list(texts)
@@ -92,7 +94,7 @@ class _Numbers:
         return self._numbers.get(name, NONE)
 
     def of(self, name: Identifier, most: int | None = None) -> int:
-        """Return the number of a name. A new name gets `NONE` if there are `most` numbers already."""
+        """Return the number of a name. A new name gets the next number, or NONE if there are `most` names already."""
         number = self._numbers.get(name)
         if number is None:
             number = len(self.texts)
@@ -108,7 +110,7 @@ def _shown_peer(peer: Identifier) -> str:
 
 
 class TraceRows:
-    """Makes trace rows, and passes each to the watcher. `LiveTrace` also keeps them."""
+    """The trace rows of a node. Each row is passed to the watcher. The subclass `LiveTrace` also writes the rows."""
 
     def __init__(
         self,
@@ -118,17 +120,19 @@ class TraceRows:
         peers: Sequence[str] = (),
         topics: Sequence[str] = (),
     ) -> None:
-        """Create the object. `peers` and `topics` are numbered already, in this order. A watcher gets every row."""
+        """Create the object. The names `peers` and `topics` get the first numbers. `watcher` gets every row."""
         self._clock = clock
         self._watcher = watcher
         self._peers = _Numbers(peers, from_text, _shown_peer)
         self._topics = _Numbers(topics, str, str)
         self._messages: dict[int, MessageFacts] = {}
-        """Facts about the messages of kept rows, by number."""
+        """Facts about the messages of the rows that are not written yet, by number of the message."""
         self._own = self._peers.of(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
-        """Return the facts for the rows of an RPC. The caller keeps them, not the messages, until the RPC is sent."""
+        """Return the facts that the rows of an RPC to send need. The caller keeps them until the RPC is sent or
+        dropped, so that the messages need not stay in memory.
+        """
         found: list[TracedPart] = []
         for place, (kind, topic, size, count) in _with_framing(rpc):
             message, via, facts = NONE, NONE, None
@@ -195,7 +199,7 @@ class TraceRows:
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
 
     def names(self) -> tuple[list[str], list[str]]:
-        """Return the names of peers and topics so far."""
+        """Return copies of the names of peers and of topics; the index of a name is its number."""
         return self._peers.texts.copy(), self._topics.texts.copy()
 
     def begin(self) -> None:
@@ -206,7 +210,7 @@ class TraceRows:
         """Do nothing: this class keeps no rows."""
 
     def _peer(self, peer: Identifier) -> int:
-        """Return the number of a connected peer."""
+        """Return the number of a connected peer, or NONE if there is no room for its name."""
         return self._peers.of(peer, MAX_PEERS)
 
     def _number_of(self, topic: Identifier | None) -> int:
@@ -224,7 +228,7 @@ class TraceRows:
             self._row(row(now(), own, remote, (kind, topic, message, NONE, size, count, via), last))
 
     def _named(self, message: Message) -> int:
-        """Return a message's number. If rows are kept, add the message to the next dictionary."""
+        """Return a message's number. If its row can be kept, add the message to the next dictionary."""
         if not self._has_room:
             return message_number(message.id)
         number, facts = self._facts(message)
@@ -232,7 +236,7 @@ class TraceRows:
         return number
 
     def _facts(self, message: Message) -> tuple[int, MessageFacts]:
-        """Return a message's number and its facts for the dictionary."""
+        """Return a message's number and its facts."""
         number = message_number(message.id)
         known = self._messages.get(number)
         if known is None:
@@ -247,12 +251,15 @@ class TraceRows:
 
     @property
     def _has_room(self) -> bool:
-        """Return True if rows are kept, so that their messages need entries."""
+        """Return True if another row can be kept, so that its message needs an entry in the dictionary."""
         return False
 
 
 def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
-    """Yield the parts of an RPC, each with the index of its message or None. The first includes the framing bytes."""
+    """Yield the index of the message, or None, and the size of each part of an RPC.
+
+    The size of the first part includes the bytes of the RPC that belong to no part.
+    """
     parts = part_sizes(rpc)
     framing = framed_size(rpc, parts) - sum([size for _, _, size, _ in parts]) if parts else 0
     first_message = len(rpc.subscriptions)

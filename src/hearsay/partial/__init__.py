@@ -1,7 +1,8 @@
-"""Applications of partial messages (gossipsub 1.3), whose parts are exchanged one by one.
+"""Applications of partial messages (gossipsub 1.3): nodes exchange the parts of a message separately.
 
-`PartsExchange` exchanges messages of equal parts with `EqualParts`, and other messages with another `PartsFormat`.
-A `DrivenApplication` of your own decides what each peer is sent. docs/guide/partial-messages.md explains both.
+`PartsExchange` is such an application. It exchanges messages of equal parts (`EqualParts`), or messages in another
+`PartsFormat`. For other decisions about what a node sends to a peer, implement `DrivenApplication`.
+docs/guide/partial-messages.md explains both.
 """
 
 from hearsay.core.language.events import PartialApplication, PartialFeedback, PartialPeer, PartsFor, PublishPartial

@@ -1,27 +1,30 @@
 """An application of partial messages (v1.3) that exchanges parts with peers until all peers have all parts.
 
-A claim is the content of metadata: the parts that a node has, and the parts that it wants (`formats.py`).
+A group is the name of a message in parts, and a node holds the parts of it that it has stored. A claim is the content
+of metadata: the parts that a node has, and the parts that it wants (`formats.py`).
 
-* A peer is sent the parts that its claim wants and the node holds, each part once. With `eager`, a node that has
-  added own parts also sends its parts to peers that have not sent a claim.
-* A peer is sent a claim if the node holds parts and the peer cannot know that, from earlier claims or from parts that
-  it sent or received. With `Asking.ONE`, a peer is sent a claim if it lacks a held part, or if other parts than
-  before are requested from it.
-* After each valid RPC, the router is asked to publish the group again: to all peers if the RPC had new parts,
-  otherwise to its sender.
-* An RPC that is not in the application's format, or has parts of another group, counts as invalid and is ignored.
-* The full message of a group is returned once.
-* With `asks=Asking.ONE`, each part is requested from one peer that has it, and from another peer if the part does not
-  arrive. With `Asking.ALL`, it is requested from all peers. `Asking.ONE` needs metadata that distinguishes missing
-  from wanted parts (`Bitlists`), because all parts that are missing in a `Bitmap` count as wanted.
-* Parts that the application has from other sources (`known`) are held from the first RPC of a group on.
-* A group takes memory from its first valid part on. There are at most `max_groups` groups; the oldest is dropped
-  first. At most `max_groups` groups have requests to single peers; among these, the oldest without any part is
-  dropped first.
+* A peer that requests parts gets the held parts that its claim wants, each part once. With `eager`, such a peer that
+  has not sent a claim gets all held parts, if the node's application has added parts of the group. Peers that were
+  drawn for gossip are an exception: they get no parts before they send a claim.
+* The node sends a peer a first claim, and further claims that have news. News are a change of the wanted parts, or
+  held parts that neither earlier claims nor the parts sent and received have shown to the peer. With `Asking.ONE`,
+  the parts that a peer claims to have are no news to it, and a first claim to such a peer needs news as well.
+* After each valid RPC, the router is asked to publish the group again. It publishes to all peers if the node holds
+  new parts, and otherwise to the sender of the RPC.
+* An RPC that is not in the application's format, or has parts of another group, is ignored, and is reported to the
+  router as invalid.
+* The full message of a group is returned once, when its last part arrives, unless a peer has sent the full message.
+* With `Asking.ALL`, a missing part is requested from all peers, and with `Asking.ONE` from a single peer that has it.
+  `Asking.ONE` needs metadata that distinguish missing from wanted parts (`Bitlists`), because all parts that are
+  missing in a `Bitmap` are wanted.
+* Parts that the application has from other sources (`known`) are held from the first valid RPC of a group on.
+* A group takes memory from its first valid part on. At most `max_groups` groups are stored; the oldest is dropped
+  first. At most `max_groups` groups have requests to single peers. The requests of the oldest group without held
+  parts are dropped first; if all these groups have held parts, those of the oldest group are.
 
-With `Asking.ONE`, a part is requested from the first peer that offers it. If it does not arrive within a whole
-heartbeat, it is requested from the other peer with the fewest requests. A peer that did not send a part is asked
-again when it offers the part again. The number of offers of a group is bounded.
+With `Asking.ONE`, a part is requested from the first peer that offers it. If the part does not arrive within a whole
+interval between heartbeats, it is requested from another peer that offers it: the one with the fewest requests. The
+first peer is asked again only if it offers the part again. Only the offers of `MAX_OFFERS` peers are recorded.
 
 The router asks an application what to send to each peer (`PartialApplication`). The driver of the application, a node
 or the simulator, passes received data to the application, passes the events of the `Outcome` to the router, and
@@ -44,16 +47,16 @@ from hearsay.partial.formats import Claim, InvalidParts, PartsFormat, members, s
 
 
 class Outcome(NamedTuple):
-    """The consequences of received or added parts."""
+    """The consequences of received or added data: events for the router, and perhaps a full message."""
 
     events: tuple[PartialFeedback | PublishPartial, ...] = ()
     """Events for the router, in this order."""
     whole: bytes | None = None
-    """The full message if its last part has just arrived; None otherwise. It is returned once."""
+    """The full message if its last part has just arrived; otherwise None."""
 
 
 class DrivenApplication(PartialApplication, Protocol):
-    """A partial application with a driver. It never raises because of data of a peer."""
+    """An application of partial messages to which a driver passes received data. No data of a peer make it raise."""
 
     def received(self, partial: Partial, sender: PeerId) -> Outcome:
         """Handle parts or a claim of a peer."""
@@ -66,17 +69,17 @@ class DrivenApplication(PartialApplication, Protocol):
 
 @runtime_checkable
 class RemindedApplication(DrivenApplication, Protocol):
-    """An application that also acts at heartbeats of the router."""
+    """A `DrivenApplication` that also acts at heartbeats of the router."""
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Act at a heartbeat at which the router still remembers the group."""
+        """Act at a heartbeat of the router. It is called for each group that the router still remembers."""
         ...
 
 
 MAX_OFFERS = 256
-"""Maximum number of peers per group whose offers are recorded. Other peers are not asked."""
+"""Maximum number of peers per group whose offers are recorded. No parts are requested from other peers."""
 PATIENCE = 1
-"""Number of whole heartbeats to wait for a part."""
+"""Number of whole intervals between heartbeats in which a requested part may arrive."""
 
 
 @dataclass(slots=True)
@@ -88,18 +91,20 @@ class _Ask:
 class Asks:
     """Requests to single peers for the parts of one group, and the offers of peers (`Asking.ONE`)."""
 
-    __slots__ = ("_asked", "_offers")
-
     def __init__(self) -> None:
         self._asked: dict[int, _Ask] = {}
         self._offers: dict[PeerId, int] = {}
 
-    def of(self, peer: PeerId) -> int:
+    def requested_from(self, peer: PeerId) -> int:
         """Return the set of parts that are requested from a peer."""
         return set_of(part for part, ask in self._asked.items() if ask.peer == peer)
 
     def offered(self, peer: PeerId, has: int, lacking: int) -> None:
-        """Record the parts `has` of a peer, and request from it those of `lacking` that are not requested yet."""
+        """Record that a peer has the parts `has`. Request from the peer those of these parts that are in `lacking`
+        and not yet requested from any peer.
+
+        Do nothing for a new peer if `MAX_OFFERS` peers are recorded.
+        """
         if peer not in self._offers and len(self._offers) >= MAX_OFFERS:
             return
         self._offers[peer] = has
@@ -111,9 +116,9 @@ class Asks:
             del self._asked[part]
 
     def beat(self) -> list[PeerId]:
-        """Count a heartbeat, and move overdue requests to other peers. Return the peers whose requests have changed.
+        """Handle a heartbeat: move each overdue request to another peer that offers the part, or end the request.
 
-        The peers are in ascending order.
+        Return the peers whose requests have changed, in ascending order.
         """
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
@@ -130,14 +135,14 @@ class Asks:
         return sorted(changed)
 
     def _least_asked(self, part: int) -> PeerId | None:
-        """Return the peer that offers a part and has the fewest requests; None if no peer offers it."""
+        """Return the peer that offers a part and has the fewest requests; None if no peer offers the part."""
         offering = [peer for peer, has in self._offers.items() if has >> part & 1]
-        return min(offering, key=lambda peer: self.of(peer).bit_count(), default=None)
+        return min(offering, key=lambda peer: self.requested_from(peer).bit_count(), default=None)
 
 
 MAX_GROUPS = 1024
 MAX_SENDERS = 256
-"""Maximum number of senders per group whose parts are recorded. Other senders may be sent parts that they have."""
+"""Maximum number of peers per group whose sent parts are recorded. Other peers may get back parts that they sent."""
 
 
 class Asking(StrEnum):
@@ -148,7 +153,7 @@ class Asking(StrEnum):
 
 
 KnownParts = Callable[[TopicId, bytes], Mapping[int, bytes]]
-"""Returns the valid parts of a group that are known before any peer sends one."""
+"""A function that returns the valid parts of a group, by index, that are known before any peer sends one."""
 
 
 def none_known(topic: TopicId, group: bytes) -> Mapping[int, bytes]:
@@ -156,6 +161,11 @@ def none_known(topic: TopicId, group: bytes) -> Mapping[int, bytes]:
 
 
 class PartsExchange:
+    """The application that this module describes.
+
+    `form` is the format of its messages, and `known` returns parts that the application has from other sources.
+    """
+
     def __init__(
         self,
         form: PartsFormat,
@@ -172,17 +182,17 @@ class PartsExchange:
         self._asks_one = asks is Asking.ONE
         self._groups: dict[tuple[TopicId, bytes], _Group] = {}
         self._asks: dict[tuple[TopicId, bytes], Asks] = {}
-        """Requests by group, for groups whose missing parts some peer offers."""
+        """Requests to single peers by group, for groups that have such requests or offers."""
         self.invalid = 0
-        """Number of RPCs and messages that were not in the application's format."""
+        """Number of received RPCs and full messages that were not in the application's format."""
 
     def held(self, topic: TopicId, group: bytes) -> Mapping[int, bytes]:
-        """Return the held parts of a group."""
+        """Return a read-only view of the held parts of a group, by index."""
         found = self._groups.get((topic, group))
         return MappingProxyType(found.parts if found is not None else {})
 
     def add(self, topic: TopicId, group: bytes, parts: Mapping[int, bytes]) -> Outcome:
-        """Add own parts. Raises `InvalidParts` if they are not of this group."""
+        """Add parts of a group, by index, that the application has. Raises `InvalidParts` if a part is invalid."""
         right = self._form.decode(group, self._form.encode(group, parts))
         here = self._group(topic, group)
         here.own = True
@@ -195,13 +205,16 @@ class PartsExchange:
         self._asks.pop((topic, group), None)
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Request overdue parts from other peers."""
+        """Handle a heartbeat: request parts that did not arrive in time from other peers."""
         asks = self._asks.get((topic, group))
         changed = () if asks is None else tuple(asks.beat())
         return Outcome((PublishPartial(topic, group, changed),)) if changed else Outcome()
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return the parts and metadata to send to a peer. The note is the set of parts that the peer was sent."""
+        """Return the parts and metadata to send to a peer.
+
+        The note of the result is the set of parts that were sent to the peer, including those in the result.
+        """
         try:
             everything = self._form.all_parts(group)
         except InvalidParts:
@@ -278,10 +291,10 @@ class PartsExchange:
 
     def _asked_of(self, peer: PeerId, topic: TopicId, group: bytes) -> int:
         asks = self._asks.get((topic, group))
-        return 0 if asks is None else asks.of(peer)
+        return 0 if asks is None else asks.requested_from(peer)
 
     def _has_news(self, group: bytes, peer: PartialPeer, claim: Claim, known: int) -> bool:
-        """Return True if a claim is news to a peer, which knows that the parts `known` are held here."""
+        """Return True if a claim has news for a peer. The peer already knows that this node has the parts `known`."""
         claim = self._form.decode_claim(group, self._form.encode_claim(group, claim))  # as the peer decodes it
         sent, received = self._claim(group, peer.sent), self._claim(group, peer.received)
         if received is not None and self._asks_one:
@@ -298,7 +311,9 @@ class PartsExchange:
         return everything if self._eager and here.own and not peer.gossip else 0
 
     def _claim(self, group: bytes, metadata: bytes | None) -> Claim | None:
-        """Return the claim in metadata; None if there is no metadata, or if it is not in the application's format."""
+        """Return the claim in metadata; None if there are no metadata, or if they are not in the application's
+        format.
+        """
         if not metadata:
             return None
         try:
@@ -322,26 +337,23 @@ class PartsExchange:
 
 
 class _Group:
-    """The parts of one group that the node holds. `own`: the application added some of them itself.
-
-    `complete`: the full message was returned or received.
-    """
-
-    __slots__ = ("complete", "own", "parts", "shown")
+    """The held parts of one group, and the parts that peers have sent."""
 
     def __init__(self) -> None:
         self.parts: dict[int, bytes] = {}
         self.shown: dict[PeerId, int] = {}
         """The set of parts that each peer has sent; at most `MAX_SENDERS` peers."""
         self.own = False
+        """True if the application has added some of the parts itself."""
         self.complete = False
+        """True if the full message was returned by this application or received from a peer."""
 
     @property
     def has(self) -> int:
         return set_of(self.parts)
 
     def take(self, parts: Mapping[int, bytes]) -> bool:
-        """Add parts. Returns True if any of them is new."""
+        """Add parts that are not held yet. Returns True if there are any."""
         new = {index: part for index, part in parts.items() if index not in self.parts}
         self.parts.update(new)
         return bool(new)

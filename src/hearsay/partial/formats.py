@@ -1,11 +1,12 @@
 """Formats of parts and of claims, and the format of libp2p's interoperability tests.
 
-A claim has the set of parts of a group that a node has, and the set that it wants. It is encoded as one bitmap or as
-two bitlists. Sets of parts are integers: bit i is part i.
+A group is the name of a message in parts. A claim has two sets of parts of a group: those that a node has, and those
+that the node wants. A claim is encoded as one bitmap or as two bitlists. A set of parts is an integer: its bit i
+stands for part i.
 
-In the test format, the group's name determines all parts. There are eight parts of 1,024 bytes. A group is a number
-of 64 bits. Part i consists of the 128 numbers of 64 bits that count up from group + 128·i. All numbers are big-endian
-(libp2p/test-plans, gossipsub-interop, July 2026).
+In the test format, the group determines all parts. By default, a message has eight parts of 1,024 bytes. A group is a
+number of 64 bits. Part i consists of 128 consecutive numbers of 64 bits, from group + 128·i on. All numbers are
+big-endian (libp2p/test-plans, gossipsub-interop, July 2026).
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ _OFFSET_BYTES = 4
 
 
 class InvalidParts(ValueError):
-    """Data is not in the application's format."""
+    """The error of data that are not in the application's format."""
 
 
 class Claim(NamedTuple):
+    """The sets of parts that a node has and that it wants."""
+
     has: int
     wants: int
 
 
 class ClaimForm(Protocol):
-    """The encoding of a claim about `count` parts as metadata."""
+    """An encoding of claims as metadata. `count` is the number of parts of a message."""
 
     def encode(self, claim: Claim, count: int) -> bytes: ...
 
@@ -39,7 +42,10 @@ class ClaimForm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bitmap:
-    """A bit for each part, lowest first: 1 if present, 0 if missing and wanted (libp2p's interoperability tests)."""
+    """The encoding of a claim as one bitmap, as in libp2p's interoperability tests.
+
+    A bitmap has a bit for each part, the lowest first: 1 if the node has the part, 0 if the node lacks and wants it.
+    """
 
     def encode(self, claim: Claim, count: int) -> bytes:
         return bitmap_of(claim.has, count)
@@ -51,9 +57,10 @@ class Bitmap:
 
 @dataclass(frozen=True, slots=True)
 class Bitlists:
-    """An SSZ container of two bitlists: the parts that the sender has, and those that it wants (Ethereum's columns).
+    """The encoding of a claim as two bitlists in an SSZ container, as for Ethereum's data columns.
 
-    A part in both lists does not count as wanted.
+    The first bitlist has the parts that the sender has, and the second those that it wants. A part that is in both is
+    not wanted.
     """
 
     def encode(self, claim: Claim, count: int) -> bytes:
@@ -104,7 +111,9 @@ def set_in(bitmap: bytes, count: int) -> int:
 
 
 def _bitlist_of(parts: int, count: int) -> bytes:
-    """Encode a set of `count` possible parts. The highest bit that is 1 marks the count."""
+    """Return a set of parts as a bitlist for messages of `count` parts. Its highest bit that is 1 has the index
+    `count`.
+    """
     return (parts | 1 << count).to_bytes(count // 8 + 1, "little")
 
 
@@ -116,22 +125,22 @@ def _bits_in(bitlist: bytes, count: int) -> int:
 
 
 PartCheck = Callable[[bytes, int, bytes], bool]
-"""Returns True if a part is valid for its group and index. A node must be able to check this without other parts."""
+"""A function that returns True if a part is valid for its group and index. It cannot use other parts of the group."""
 
 
 class PartsFormat(Protocol):
-    """The wire format of an application's messages. Received data in another format raises `InvalidParts`."""
+    """The wire format of an application's messages. Its methods raise `InvalidParts` for data in another format."""
 
     def all_parts(self, group: bytes) -> int:
-        """Return the set of all parts of a message. Raises `InvalidParts` if no group has this name."""
+        """Return the set of all parts of a group. Raises `InvalidParts` if no group can have this name."""
         ...
 
     def encode(self, group: bytes, parts: Mapping[int, bytes]) -> bytes:
-        """Encode some parts, or all."""
+        """Return the encoding of any number of parts of a group, which are given by index."""
         ...
 
     def decode(self, group: bytes, encoded: bytes) -> dict[int, bytes]:
-        """Return the parts after a check of each."""
+        """Return the encoded parts by index. Raises `InvalidParts` if one of them is invalid in this group."""
         ...
 
     def encode_claim(self, group: bytes, claim: Claim) -> bytes: ...
@@ -154,10 +163,11 @@ def accept_any_part(group: bytes, index: int, part: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualParts:
-    """Messages of `count` parts with `part_bytes` each, and a group name of `group_bytes`.
+    """The format of messages with `count` parts of `part_bytes` bytes each. A group has `group_bytes` bytes.
 
-    Parts are encoded as a bitmap, the parts in this bitmap in order, and the group. A full message is the encoding of
-    all parts. Without a `check`, any peer can spoil a message for all others by sending wrong parts.
+    The encoding of parts consists of a bitmap, the parts whose bits in it are 1, in ascending order, and the group. A
+    full message is the encoding of all parts. Without a `check`, any peer can spoil a message for all other peers by
+    sending wrong parts.
     """
 
     count: int
@@ -225,7 +235,11 @@ _LAST_NUMBER = (1 << 64) - 1
 
 
 def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimForm | None = None) -> EqualParts:
-    """Return libp2p's test format with `count` parts. Metadata is a bitmap unless `claims` is given."""
+    """Return libp2p's test format with `count` parts of `part_bytes` bytes. Metadata are a bitmap if `claims` is
+    None.
+
+    Raises `ValueError` if `part_bytes` is not a multiple of 8.
+    """
     if part_bytes % _NUMBER_BYTES:
         raise ValueError(f"part_bytes {part_bytes} is not a multiple of {_NUMBER_BYTES}")
 
@@ -237,11 +251,12 @@ def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimF
 
 
 def group_named(number: int) -> bytes:
+    """Return the group in libp2p's test format that is the number `number`, from 0 to 2^64 - 1."""
     return number.to_bytes(_NUMBER_BYTES, "big")
 
 
 def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
-    """Return the parts with these indexes of a group in libp2p's test format."""
+    """Return those parts of a group in libp2p's test format that have the given indexes, by index."""
     return {index: counted_part(group, index, part_bytes) for index in indexes}
 
 

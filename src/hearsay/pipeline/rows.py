@@ -1,8 +1,9 @@
 """The rows of runs as DataFrames, from which all metrics are computed.
 
-`read` reads only the description of a run (manifest, summary, scenario); Spark reads the rows when a table is
-computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs, with the columns of the
-trace files and six columns about the run. Spark shows units and meanings as comments (docs/reference/tables.md).
+`read` itself reads only small files of a run: manifest, summary, scenario and dictionaries. Spark reads the rows when
+a table is computed. Each class of the trace (docs/reference/trace.md) is one DataFrame over all runs. It has the
+columns of the trace files and six columns about the run. Spark shows units and meanings of columns as comments
+(docs/reference/tables.md).
 """
 
 from __future__ import annotations
@@ -15,29 +16,25 @@ from itertools import count
 from pathlib import Path
 from string import Formatter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hearsay.pipeline.input.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts
-from hearsay.pipeline.output.columns import commented
-from hearsay.pipeline.output.folders import load_folders
+from hearsay.pipeline.output.folders import CARRIED, load_folders
 from hearsay.pipeline.output.hadoop_folder import folder_at
-from hearsay.pipeline.output.outputs import CARRIED
-from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.tables import FRAMES
+from hearsay.pipeline.output.tables import FRAMES, TableSchema, arrow_schema
+from hearsay.pipeline.run_facts import SCRIPT_ROLE, TRACED_ROLE, RunFacts
 from hearsay.pipeline.spark.settings import SMALL_ROWS
 from hearsay.pipeline.spark.work_folder import work_folder
 from hearsay.trace.folder.arrow import pa
-from hearsay.trace.folder.exact_paths import exactly, place_of
+from hearsay.trace.folder.run_folder import DICTIONARIES
+from hearsay.trace.language.places import exactly, place_of
 from hearsay.trace.language.schema import CLASSES
-from hearsay.trace.write.run_folder import DICTIONARIES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Known: TypeAlias = Mapping[str, str]
-"""By figure, the SQL condition that the figure is known in the run of a row (table `measured`)."""
+"""SQL conditions by figure. Each selects the rows of those runs for which table `measured` says that the figure is
+known."""
 _OF_RUN = ("run", "run_start_us", "run_end_us", "simulated", "window_us", "stretch_s")
 _DESCRIPTION = "spark.job.description"
 _numbers = count()
@@ -47,18 +44,18 @@ WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The rows of one or several runs, and the runs' descriptions."""
+    """The rows of one or several runs, and facts about these runs."""
 
     names: tuple[str, ...]
     """The names of the runs."""
     runs: DataFrame
-    """A row per run: its clock, window, router and thresholds."""
+    """One row for each run: the run's clock, window, router and score thresholds."""
     topics: DataFrame
-    """Columns run, topic, topic_name."""
+    """Names of the topics, in columns run, topic, topic_name."""
     nodes: DataFrame
-    """Columns run, node, name: the nodes of the network; in an import the peers that traced."""
+    """The nodes of the network, in columns run, node, name. In an import they are the peers that wrote traces."""
     planned: DataFrame
-    """Columns run, kind, what, since_us, until_us: the disturbances of the scenarios."""
+    """The disturbances of the scenarios, in columns run, place, kind, what, since_us, until_us."""
     message: DataFrame
     rpc: DataFrame
     mesh: DataFrame
@@ -67,19 +64,22 @@ class Trace:
     exchange: DataFrame
 
     one_partition: bool
-    """True if the rows are few enough for one task."""
+    """True for fewer than `SMALL_ROWS` rows. Each DataFrame then has one partition, so one task reads it."""
     _lock: Lock = field(init=False, default_factory=Lock)
-    _views: dict[int, tuple[DataFrame, str]] = field(init=False, default_factory=dict[int, tuple["DataFrame", str]])
+    _views: dict[int, tuple[DataFrame, str]] = field(init=False, default_factory=dict[int, tuple[DataFrame, str]])
 
     def local(self, arrow: Any, schema: StructType) -> DataFrame:
-        """Return rows in memory as a DataFrame."""
+        """Return an Arrow table as a DataFrame with this schema."""
         spark: Any = self.runs.sparkSession
         frame: DataFrame = spark.createDataFrame(arrow, schema)
         return frame.coalesce(1) if self.one_partition else frame
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """Give the jobs of this thread a description, which Spark shows in its UI and its event log."""
+        """Describe the Spark jobs that this thread starts in the `with` block: Spark's UI and event log show `name`.
+
+        Over Spark Connect, jobs get no description.
+        """
         context: Any = getattr(self.runs.sparkSession, "sparkContext", None)  # Connect has none
         before = context and context.getLocalProperty(_DESCRIPTION)
         if context:
@@ -91,17 +91,17 @@ class Trace:
                 context.setLocalProperty(_DESCRIPTION, before)
 
     def query(self, text: str, **frames: DataFrame) -> DataFrame:
-        """Return the result of a SQL text that names DataFrames in braces: those of the trace, and `frames`.
+        """Return the result of a SQL text. A name in braces is that of a DataFrame of the trace, or one of `frames`.
 
-        `{run}` is the name of the run: a column, or a literal if there is one run. Sums over many rows are faster
-        without a text among their keys.
+        `{run}` stands for the column `run`. If the trace has one run, it stands for a literal with the run's name,
+        because Spark sums many rows faster if no string is among the keys.
         """
         texts = {name: self._view(frames.get(name) or getattr(self, name)) for name in named_in(text)}
         texts["run"] = _literal(self.names[0]) if len(self.names) == 1 else "run"
         return self.runs.sparkSession.sql(text.format_map(texts))
 
     def _view(self, frame: DataFrame) -> str:
-        """Return the name of a DataFrame's view; `spark.sql(text, **frames)` would create a view for each use."""
+        """Return the name of a DataFrame's view. `spark.sql(text, **frames)` would create a new view at each use."""
         with self._lock:
             if id(frame) not in self._views:
                 view = f"hearsay_{next(_numbers)}"
@@ -111,23 +111,27 @@ class Trace:
 
 
 class Frames(Protocol):
-    """The DataFrames that a question can read, by name: those of a trace, and the results of other questions."""
+    """The DataFrames that the SQL of a table can name: those of a trace, and other tables."""
 
     @property
     def known(self) -> Known: ...
 
     def query(self, text: str) -> DataFrame:
-        """Return the result of a SQL text that names DataFrames in braces, as `Trace.query` does."""
+        """Return the result of a SQL text with names in braces, as `Trace.query` does."""
         ...
 
 
 def named_in(text: str) -> set[str]:
-    """Return the names of the DataFrames that a SQL text has in braces."""
+    """Return the names that a SQL text has in braces, except `run`."""
     return {name for _, name, _, _ in Formatter().parse(text) if name} - {"run"}
 
 
 def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:
-    """Return the rows of the run folders at `paths`, which may be URIs of stores."""
+    """Return the rows of the runs at `paths`, which are local folders or URIs in stores.
+
+    `window_us` is the time that a node must stay in a topic after a message to be eligible for it. With None, the
+    scenario of each run decides. Raise `RunFolderError` if a run cannot be read.
+    """
     with work_folder() as scratch:
         folders = [folder_at(place_of(str(path)), spark, scratch) for path in paths]
         for folder in folders:
@@ -161,7 +165,7 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
 
 
 def _few(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str) -> DataFrame:
-    """Return rows in memory as a DataFrame, from Arrow: such a plan needs no Python worker."""
+    """Return a DataFrame of the rows. It is created from an Arrow table, so that its plan needs no Python worker."""
     frame = FRAMES[kind]
     lines = [dict(zip(frame.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(lines, arrow_schema(frame)), StructType.fromDDL(frame.ddl))
@@ -180,16 +184,16 @@ def _of_run(run: RunFacts) -> tuple[str, int, int, bool, int, int]:
 
 
 def stretch_s(length_us: int) -> int:
-    """Return the seconds of a stretch, for which tables over time have a row each.
+    """Return the length in seconds of the stretches into which tables over time divide a run.
 
-    It is 1, or more in a long run, so that no table has more than `MAX_LINES` rows.
+    The length is 1, or more in a long run, so that a run has at most `MAX_LINES` stretches.
     """
     least = -(-length_us // (MAX_LINES * 1_000_000))
     return next((width for width in WIDTHS_S if width >= least), least)
 
 
 def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str) -> DataFrame:
-    """Return the rows of a class, by one scan per run. The columns about the run are constants of the scan."""
+    """Return the rows of a class, with one scan for each run. The columns about the run are constants of its scan."""
     with_run: Any = StructType.fromDDL(FRAMES["rows"].ddl)
     scans = [
         spark.read.schema(with_run[: -len(_OF_RUN)])
@@ -218,7 +222,10 @@ def _literal(value: str | int) -> str:
 
 
 def of_runs(runs: Collection[str], count: int) -> str:
-    """Return the SQL condition that a row is of one of these runs; `count` is the number of all runs."""
+    """Return the SQL condition that a row belongs to one of `runs`. `count` is the number of all runs.
+
+    Braces in names are doubled, because `Trace.query` formats the text.
+    """
     if len(runs) in (0, count):
         return str(bool(runs)).lower()
     names = ", ".join(map(_literal, sorted(runs)))
@@ -226,7 +233,10 @@ def of_runs(runs: Collection[str], count: int) -> str:
 
 
 def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
-    """Return the peers that are nodes, without scripts that inject messages; in an import, the peers that traced."""
+    """Return the peers that are nodes, without scripts that inject messages.
+
+    In an import these are the peers that wrote traces.
+    """
     name = f"{DICTIONARIES}/peers.parquet"
     scans = [
         spark.read.schema("peer int, name string, role string")
@@ -245,3 +255,15 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
         where if(any, role = '{TRACED_ROLE}', role <> '{SCRIPT_ROLE}')""",
         peers=reduce(lambda left, right: left.unionAll(right), scans),
     )
+
+
+def commented(frame: DataFrame, table: TableSchema) -> DataFrame:
+    """Return `frame` with the columns of `table`, in its order and types.
+
+    Each column has its meaning and unit as a comment, which Spark shows for `DESCRIBE` of a view.
+    """
+    schema: Any = StructType.fromDDL(table.ddl)
+    for column in schema:
+        _, unit, meaning = table.columns[column.name]
+        column.metadata = {"comment": f"{meaning} ({unit})" if unit else meaning}
+    return frame.to(schema)

@@ -3,13 +3,14 @@
     tables = Tables(read(spark, ["runs/first", "runs/second"]))
     tables["messages"].where("ratio < 1").show()
 
-A table is computed when it is first used. The SQL of its function (`pipeline.questions`) names the tables that it
-reads, which are computed before.
+A table is computed when it is first used. A function of `pipeline.questions` with the name of the table has its SQL.
+The tables that this SQL names are computed first.
 
-Most tables are small for any trace: the driver collects them, and later queries read them from its memory. All other
-tables grow with the rows of the trace. Spark writes them as Parquet into a scratch folder and later queries read
-these files, which keeps plans short, and a lost executor loses nothing. Without a scratch folder Spark keeps them
-itself (`localCheckpoint`). In a small trace all tables are small.
+Most tables are small for any trace: the driver collects them, and later queries read them from the driver's memory.
+Other tables grow with the rows of the trace. Spark writes these as Parquet into a scratch folder, and later queries
+read the files. So plans stay short, and a lost executor loses no table. Without a scratch folder Spark stores large
+tables itself (`localCheckpoint`). For a trace with fewer than `SMALL_ROWS` rows, the driver also collects the tables
+that grow. A few intermediate tables (`_READ_ONCE`) are never stored.
 """
 
 from __future__ import annotations
@@ -19,39 +20,31 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from hearsay.pipeline.output.columns import commented
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.pipeline.questions import (
     agreements,
-    churn,
     exchange,
     headline,
     latency,
-    measured,
-    memberships,
     mesh,
     messages,
+    nodes,
     quality,
     resilience,
     scores,
-    spread,
-    state,
     traffic,
 )
-from hearsay.pipeline.rows import named_in
-from hearsay.trace.folder.exact_paths import exactly
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
-    from hearsay.pipeline.rows import Frames, Known, Trace
+from hearsay.pipeline.rows import Frames, Known, Trace, commented, named_in
+from hearsay.trace.language.places import exactly
 
 Result = TypeVar("Result")
 THREADS = 3
-"""Number of threads: while one query is planned, tasks of another run."""
+"""Number of threads that compute tables. While Spark plans one query, tasks of another query run."""
 
 
 def _by_name(*made: Callable[[Frames], DataFrame]) -> dict[str, Callable[[Frames], DataFrame]]:
@@ -59,13 +52,13 @@ def _by_name(*made: Callable[[Frames], DataFrame]) -> dict[str, Callable[[Frames
 
 
 _LARGE = _by_name(
-    memberships.memberships, memberships.observers, messages.sent, messages.taken, messages.messages, latency.latency,
+    nodes.memberships, nodes.observers, messages.sent, messages.taken, messages.messages, latency.latency,
     traffic.traffic, mesh.links, mesh.drawn, resilience.changes, resilience.spans, agreements.parts,
 )  # fmt: skip
 _SMALL = _by_name(
-    measured.measured, latency.percentiles, traffic.control, traffic.balance, mesh.mesh, mesh.degrees,
-    mesh.mesh_links, churn.churn, resilience.disturbances, resilience.resilience, state.state, agreements.refusals,
-    agreements.promises, agreements.idontwant, exchange.exchange, scores.scores, scores.worst_peers, spread.spread,
+    quality.measured, latency.percentiles, traffic.control, traffic.balance, mesh.mesh, mesh.degrees,
+    mesh.mesh_links, nodes.churn, resilience.disturbances, resilience.resilience, nodes.state, agreements.refusals,
+    agreements.promises, agreements.idontwant, exchange.exchange, scores.scores, scores.worst_peers, messages.spread,
     quality.quality, headline.headline,
 )  # fmt: skip
 _READ_ONCE = _by_name(messages.receipts, messages.members, messages.summed, mesh.times, traffic.control_shares)
@@ -74,7 +67,7 @@ _READ_ONCE = _by_name(messages.receipts, messages.members, messages.summed, mesh
 
 @dataclass
 class _Collected:
-    """Rows in the memory of the driver."""
+    """A table in the memory of the driver."""
 
     trace: Trace
     arrow: Any
@@ -86,7 +79,7 @@ class _Collected:
 
 
 class Tables:
-    """All tables of the runs of a trace, by name."""
+    """The result tables of the runs of a trace, by name."""
 
     def __init__(self, trace: Trace, scratch: str | None = None) -> None:
         self._trace = trace
@@ -94,10 +87,13 @@ class Tables:
         self._lock = Lock()
         self._results: dict[str, Future[Any]] = {}
         self.arrow: dict[str, Any] = {}
-        """The tables in the memory of the driver, as Arrow tables."""
+        """The tables that the driver has collected so far, as Arrow tables by name."""
 
     def __getitem__(self, name: str) -> DataFrame:
-        """Return a table with the columns, order and types that are declared for it."""
+        """Return a result table. Its columns have the order, types and comments of `tables.toml`.
+
+        Raise `KeyError` if there is no result table with this name.
+        """
         if name not in TABLES:
             raise KeyError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return _declared(name, self._frame(name))
@@ -105,15 +101,15 @@ class Tables:
     @property
     def known(self) -> Known:
         self._result("measured")
-        return measured.known(self._trace, self.arrow["measured"])
+        return quality.known(self._trace, self.arrow["measured"])
 
     def query(self, text: str) -> DataFrame:
-        """Return the result of a SQL text that names DataFrames of the trace and of tables in braces."""
+        """Return the result of a SQL text. A name in braces is that of a table or of a DataFrame of the trace."""
         others = {name for name in named_in(text) if not hasattr(self._trace, name)}
         return self._trace.query(text, **{name: self._frame(name) for name in others})
 
     def compute(self, names: Sequence[str]) -> None:
-        """Compute these tables, several at once."""
+        """Compute these tables, up to `THREADS` of them at the same time."""
         with ThreadPoolExecutor(THREADS, thread_name_prefix="tables") as threads:
             for made in [threads.submit(self._result, name) for name in names]:
                 made.result()
@@ -123,7 +119,10 @@ class Tables:
         return found.frame if isinstance(found, _Collected) else found
 
     def _result(self, name: str) -> Any:
-        """Return a DataFrame or collected rows of a table, which is computed once, even if several threads ask."""
+        """Return a table as a DataFrame or, if the driver collects it, as `_Collected`.
+
+        The first thread that needs the table computes it. Other threads wait for the result.
+        """
         with self._lock:
             found = self._results.get(name)
             future = self._results.setdefault(name, Future())

@@ -1,4 +1,12 @@
-"""Imports of py-libp2p and trio on demand, trio as a guest of the asyncio event loop, and hooks into py-libp2p."""
+"""The connection to py-libp2p: its import on demand, trio inside the asyncio event loop, its hooks, and its streams.
+
+In a guest run, trio's tasks run in the event loop of asyncio. All hosts of an event loop share one guest run.
+
+A `StreamCarrier` carries the bytes of one `Stream`. One trio task reads from py-libp2p's stream, and another writes
+to it. While `WINDOW` received bytes or more wait for the reader of the `Stream`, nothing is read from py-libp2p's
+stream. So its flow control slows the peer down. Written bytes wait until py-libp2p accepts them; `unsent` returns
+their number. Waiting bytes are reserved in the budget of the `Stream`; bytes in buffers of py-libp2p are not.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +15,26 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from hearsay.extras import MissingExtra, pip_install
-from hearsay.libp2p.host.node_host import concrete_addresses
-from hearsay.libp2p.limits.resources import address_group
-from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.mux.stream import Stream
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.node_host import concrete_addresses
+from hearsay.libp2p.rendezvous import readable_addresses
+from hearsay.libp2p.resources import Resources, address_group
+from hearsay.user_errors import MissingExtra, pip_install
+
+WINDOW = 256 * 1024
+_READ_BYTES = _WRITE_BYTES = 64 * 1024
+T = TypeVar("T")
 
 
-def library(name: str) -> Any:
-    """Import a module of py-libp2p or of its dependencies. Raises `MissingExtra` if it is not installed."""
+def import_extra(name: str) -> Any:
+    """Import and return a module of py-libp2p or of its dependencies. Raises `MissingExtra` without the module."""
     loaded = "libp2p" in sys.modules
     try:
         module = import_module(name)
@@ -32,16 +46,13 @@ def library(name: str) -> Any:
     return module
 
 
-T = TypeVar("T")
-
-
 class Guest:
-    """A run of trio in an asyncio event loop. All hosts of the loop share it; it ends when the last one leaves."""
+    """A guest run of trio in an asyncio event loop. It ends when the last host leaves it."""
 
     _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, Guest]] = WeakKeyDictionary()
 
     def __init__(self) -> None:
-        self._trio = library("trio")
+        self._trio = import_extra("trio")
         self._loop = asyncio.get_running_loop()
         self._users = 0
         self._nursery: Any = None
@@ -56,7 +67,7 @@ class Guest:
 
     @classmethod
     async def join(cls) -> Guest:
-        """Return the guest of the running event loop. Each caller must call `leave` once."""
+        """Return the guest run of the running event loop. Each caller must call `leave` once."""
         loop = asyncio.get_running_loop()
         guest = cls._of_loop.get(loop)
         if guest is None:
@@ -73,7 +84,7 @@ class Guest:
             await self._ended
 
     def call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> asyncio.Future[T]:
-        """Start `work` in trio. Returns a future of its result or error."""
+        """Start `work` in trio. Returns a future of its result or error; to cancel the future cancels `work`."""
         future: asyncio.Future[T] = self._loop.create_future()
         scope = self._trio.CancelScope()
 
@@ -109,42 +120,146 @@ class Guest:
             self._ended.set_result(None)
 
 
-def remote_address_of(connection: Any) -> Multiaddr | None:
-    for address in connection.get_transport_addresses():
-        try:
-            return without_peer(Multiaddr.decode(address.to_bytes()))
-        except EncodingError:
-            continue
-    return None
+class StreamCarrier:
+    """The carrier of one `Stream`, as the module describes it. `number` identifies the stream."""
+
+    congested = False
+
+    def __init__(
+        self, number: int, under: Any, resources: Resources, address: str, inbound: bool, owner: CarrierOwner
+    ) -> None:
+        self._trio = import_extra("trio")
+        self._under = under
+        self._owner = owner
+        self.inbound = inbound
+        self._loop = asyncio.get_running_loop()
+        self._unread = 0
+        self._unsent = bytearray()
+        self._finished = self._ended = False
+        self._taken = self._trio.Event()
+        self._written = self._trio.Event()
+        self._scope = self._trio.CancelScope()
+        self._waiting: list[Callable[[], None]] = []
+        self.peer: PeerId = under.muxed_conn.peer_id.to_bytes()
+        protocol = str(under.get_protocol())
+        self.stream = Stream(self, number, resources.stream(self.peer, address, protocol))
+        self.stream.protocol = protocol
+
+    async def run(self) -> None:
+        """Carry bytes in both directions until both have ended or the stream is reset. Runs in trio."""
+        orderly = False
+        with self._scope, suppress(Exception):  # py-libp2p raises errors of many types: reset, gone, timed out
+            async with self._trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._write)
+            orderly = True
+        self._loop.call_soon(self._over, orderly)
+        with suppress(Exception), self._trio.move_on_after(1, shield=True):
+            await (self._under.close() if orderly else self._under.reset())
+
+    def send(self, number: int, data: bytes) -> None:
+        if self._finished or self.stream.was_reset:
+            return
+        if self.stream.budget.reserve(len(data)):
+            self._unsent += data
+            self._written.set()
+        else:
+            self._loop.call_soon(self.over_budget, self.stream, len(data))
+
+    def over_budget(self, stream: Stream, count: int) -> None:
+        if not stream.was_reset:
+            self._owner.peer_over_limit(self.peer)
+            stream.reset()
+
+    def unsent(self, number: int) -> int:
+        return len(self._unsent)
+
+    def read(self, number: int, count: int) -> None:
+        self._unread -= count
+        self._taken.set()
+
+    def finish(self, number: int) -> None:
+        self._finished = True
+        self._written.set()
+
+    def reset(self, number: int) -> None:
+        self._scope.cancel()
+        self._unsent.clear()
+        self._loop.call_soon(self._call_writers)
+
+    def call_when_writable(self, stream: Stream, callback: Callable[[], None]) -> None:
+        self._waiting.append(callback)
+        if stream.writable or stream.was_reset:
+            self._loop.call_soon(self._call_writers)
+
+    def end(self) -> None:
+        """End the stream, because the connection is gone."""
+        self._scope.cancel()
+        self._over(False)
+
+    async def _read(self) -> None:
+        ends = import_extra("libp2p.network.stream.exceptions").StreamEOF
+        while True:
+            while self._unread >= WINDOW:
+                self._taken = self._trio.Event()
+                await self._taken.wait()
+            try:
+                data = await self._under.read(_READ_BYTES)
+            except ends:
+                data = b""
+            if not data:
+                self._loop.call_soon(self.stream.on_end)
+                return
+            self._owner.record_activity(self.peer)
+            self._unread += len(data)
+            self._loop.call_soon(self.stream.on_data, data)
+
+    async def _write(self) -> None:
+        while True:
+            while self._unsent:
+                piece = bytes(self._unsent[:_WRITE_BYTES])
+                await self._under.write(piece)
+                del self._unsent[: len(piece)]
+                self.stream.budget.release(len(piece))
+            self._loop.call_soon(self._call_writers)
+            if self._finished:
+                await self._under.close_write()
+                return
+            self._written = self._trio.Event()
+            await self._written.wait()
+
+    def _over(self, orderly: bool) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if orderly:
+            self.stream.on_over()
+        else:
+            self.stream.on_reset()
+        self._unsent.clear()
+        self._call_writers()
+        self._owner.carrier_gone(self)
+
+    def _call_writers(self) -> None:
+        if self._unsent and not self.stream.was_reset:
+            return
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
 
 
-def group_of(address: Multiaddr | None) -> str:
-    return address_group(address.parts[0][1]) if address is not None else ""
+class CarrierOwner(Protocol):
+    """The owner of `StreamCarrier`s: the host."""
 
+    def record_activity(self, peer: PeerId) -> None: ...
 
-def their_id(peer: PeerId) -> Any:
-    return library("libp2p.peer.id").ID(peer)
+    def peer_over_limit(self, peer: PeerId) -> None: ...
 
-
-def their_address(address: Multiaddr) -> Any:
-    return library("multiaddr").Multiaddr(str(address))
-
-
-def without_peer(address: Multiaddr) -> Multiaddr:
-    return Multiaddr(address.parts[:-1]) if address.peer is not None else address
-
-
-def each_interface(address: Multiaddr) -> list[Multiaddr]:
-    """Return the address; if it stands for all interfaces, return the addresses of the interfaces instead."""
-    (_, host), (_, port) = address.parts[:2]
-    return [
-        Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
-        for found, _ in concrete_addresses(host, int(port))
-    ]
+    def carrier_gone(self, carrier: StreamCarrier) -> None: ...
 
 
 class Notifee:
-    """The receiver of py-libp2p's notifications of connections."""
+    """The object that py-libp2p notifies of new and ended connections. It calls `up` or `down`."""
 
     def __init__(self, up: Callable[[Any], None], down: Callable[[Any], None]) -> None:
         self._up = up
@@ -166,21 +281,21 @@ class Notifee:
 
 
 class Gate:
-    """The connection gate that py-libp2p asks before a dial, or a handshake over TCP or WebSocket."""
+    """The connection gate, which py-libp2p asks before a dial, and before a handshake over TCP or WebSocket.
+
+    `admits` decides by the address group. An address that cannot be decoded is allowed.
+    """
 
     def __init__(self, admits: Callable[[str], bool]) -> None:
         self._admits = admits
 
     async def is_allowed(self, address: Any) -> bool:
-        try:
-            known = Multiaddr.decode(address.to_bytes())
-        except EncodingError:
-            return True
-        return not known.parts or self._admits(address_group(known.parts[0][1]))
+        known = readable_addresses([address.to_bytes()])
+        return not known or self._admits(group_of(known[0]))
 
 
 def connection_config(most: int) -> Any:
-    config = library("libp2p.network.config")
+    config = import_extra("libp2p.network.config")
     connections = min(config.MAX_CONNECTIONS, most)
     return config.ConnectionConfig(
         max_connections=connections,
@@ -188,3 +303,33 @@ def connection_config(most: int) -> Any:
         low_watermark=min(config.LOW_WATERMARK, connections),
         min_connections=min(config.MIN_CONNECTIONS, connections // 4),
     )
+
+
+def remote_address_of(connection: Any) -> Multiaddr | None:
+    found = readable_addresses(address.to_bytes() for address in connection.get_transport_addresses())
+    return without_peer(found[0]) if found else None
+
+
+def group_of(address: Multiaddr | None) -> str:
+    return address_group(address.parts[0][1]) if address is not None else ""
+
+
+def their_id(peer: PeerId) -> Any:
+    return import_extra("libp2p.peer.id").ID(peer)
+
+
+def their_address(address: Multiaddr) -> Any:
+    return import_extra("multiaddr").Multiaddr(str(address))
+
+
+def without_peer(address: Multiaddr) -> Multiaddr:
+    return Multiaddr(address.parts[:-1]) if address.peer is not None else address
+
+
+def each_interface(address: Multiaddr) -> list[Multiaddr]:
+    """Return a list of the address, or of the address of each interface if `address` stands for all interfaces."""
+    (_, host), (_, port) = address.parts[:2]
+    return [
+        Multiaddr((("ip6" if ":" in found else "ip4", found), *address.parts[1:]))
+        for found, _ in concrete_addresses(host, int(port))
+    ]

@@ -1,73 +1,61 @@
-"""A py-libp2p host with the interface of `hearsay.libp2p.host.node_host`: TCP, QUIC and WebSocket.
+"""A host that runs on py-libp2p, with the interface of `hearsay.libp2p.node_host`, over TCP, QUIC and WebSocket.
 
 TCP and WebSocket are secured only with Noise; QUIC has TLS 1.3 with libp2p's certificates. Other options of
-py-libp2p, such as plaintext, are disabled. Our own code answers identify on both kinds of host.
+py-libp2p, such as plaintext, are disabled. Identify is answered by `hearsay.libp2p.identify` on both kinds of host.
 
-This host adds limits of our own host that py-libp2p does not have: bans, numbers of connections (by the limit of open
-files, and by address), streams of a peer, memory of streams, and the ping of silent peers. Handshakes and windows
-have the limits of py-libp2p.
+This host adds what py-libp2p lacks in comparison with `hearsay.libp2p.host`. It bans peers and pings silent
+peers. It limits the number of connections (by the limit of open files, and by address), the streams of a peer, and
+the memory of streams. Handshakes and windows have the limits of py-libp2p.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from os import urandom
 from typing import Any
 
-from hearsay.libp2p.host.host import HostLimits, open_files
-from hearsay.libp2p.host.node_host import MAX_STREAMS, fitted
-from hearsay.libp2p.limits.resources import Resources, address_group
+from hearsay.libp2p.identify import PING_BYTES, PING_PROTOCOL
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
-from hearsay.libp2p.names.errors import DialError, MultistreamError, OwnAddress
+from hearsay.libp2p.names.errors import DialError, MultistreamError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
-from hearsay.libp2p.names.peer_id import PeerId, peer_id_of, to_text
-from hearsay.libp2p.services import ping
-from hearsay.py_libp2p.carrier import StreamCarrier
+from hearsay.libp2p.names.peer_id import PeerId, to_text
+from hearsay.libp2p.node_host import MAX_STREAMS, HostLimits, NodeHost
 from hearsay.py_libp2p.guest import (
     Gate,
     Guest,
     Notifee,
+    StreamCarrier,
     connection_config,
     each_interface,
     group_of,
-    library,
+    import_extra,
     remote_address_of,
     their_address,
     their_id,
     without_peer,
 )
 
-DIAL_SECONDS = 15.0
 _KINDS = (("tcp",), ("tcp", "ws"), ("udp", "quic-v1"))
 """The protocols after the IP address or host name in addresses that this host can dial and listen at."""
 _EXAMPLES = ("/ip4/0.0.0.0/tcp/1", "/ip4/0.0.0.0/tcp/2/ws", "/ip4/0.0.0.0/udp/3/quic-v1")
-"""An address of each kind. py-libp2p chooses its transports by listen addresses; it does not listen at these."""
+"""An address of each kind. py-libp2p creates the transports of these addresses, but does not listen at them."""
 
 
-class PyLibp2pHost:
-    """A host on py-libp2p. It starts when it first listens or dials. Then it must be closed."""
+class PyLibp2pHost(NodeHost):
+    """A host that runs on py-libp2p. It starts when it first listens, dials or runs work. Then it must be closed."""
+
+    kinds = "TCP, WebSocket and QUIC, such as /ip4/127.0.0.1/udp/4001/quic-v1"
 
     def __init__(self, identity: PrivateKey | None = None, limits: HostLimits | None = None) -> None:
-        library("libp2p")  # fail here, not when the host starts
-        self.identity = identity or PrivateKey.generate()
-        self.peer = peer_id_of(self.identity.public)
-        self.on_peer_up: list[Callable[[PeerId], None]] = []
-        self.on_peer_down: list[Callable[[PeerId], None]] = []
-        self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
-        self.worth: Callable[[], Mapping[PeerId, float]] = dict
-        self.on_over_limit: list[Callable[[PeerId], None]] = []
-        self._limits = limits or HostLimits()
-        self.resources = Resources(self._limits.resources)
-        self._fitted = fitted(self._limits, open_files())
-        self._handlers: dict[str, tuple[Callable[[Stream], None], int]] = {}
+        import_extra("libp2p")  # fail here, not when the host starts
+        super().__init__(identity, limits)
         self._active_s: dict[PeerId, float] = {}
         self._watching: dict[PeerId, asyncio.Task[None]] = {}
         self._connections: dict[PeerId, list[Any]] = {}
-        self.failed_dials = 0
         self._dialled: set[PeerId] = set()
         """Peers whose first connection this host dialled."""
         self._carriers: dict[PeerId, set[StreamCarrier]] = {}
@@ -76,7 +64,6 @@ class PyLibp2pHost:
         self._guest: Guest | None = None
         self._serving: asyncio.Future[None] | None = None
         self._under: Any = None
-        self._closed = False
 
     @property
     def connections(self) -> Collection[PeerId]:
@@ -85,7 +72,7 @@ class PyLibp2pHost:
     @property
     def protocols(self) -> Collection[str]:
         if self._under is None:
-            return self._handlers.keys()
+            return super().protocols
         return [str(name) for name in self._under.get_mux().get_protocols() if name]
 
     @property
@@ -95,14 +82,14 @@ class PyLibp2pHost:
         listening = [Multiaddr.decode(address.to_bytes()) for address in self._under.get_transport_addrs()]
         return tuple(concrete.with_peer(self.peer) for address in listening for concrete in each_interface(address))
 
-    def handle(self, protocol: str, handler: Callable[[Stream], None], max_streams: int = MAX_STREAMS) -> None:
-        self._handlers[protocol] = handler, max_streams
+    def handle(self, protocol: str, handler: Callable[[Stream], object], max_streams: int = MAX_STREAMS) -> None:
+        super().handle(protocol, handler, max_streams)
         if self._under is not None:
             self._offer(protocol)
 
     async def listen(self, address: Multiaddr) -> tuple[Multiaddr, ...]:
         if not self.can_dial(address):
-            raise ValueError(f"{address}: this host listens on TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
+            raise ValueError(f"{address}: this host listens only on {self.kinds}")
         guest = await self._started()
         network = self._under.get_network()
         if not await guest.call(network.listen, their_address(address)):
@@ -115,24 +102,17 @@ class PyLibp2pHost:
 
     async def dial(self, address: Multiaddr) -> PeerId:
         expected = address.peer
-        if not self.can_dial(address):
-            raise DialError(address, f"this host dials TCP, WebSocket and QUIC, such as {_EXAMPLES[2]}")
+        self.check_dial(address)
         if expected is None:
             raise DialError(address, "py-libp2p needs a peer id: the address must end with /p2p/…")
-        if expected == self.peer:
-            raise OwnAddress(address, "this is the host's own address")
-        if self._closed:
-            raise DialError(address, "this host is closed")
-        if not self.admits(expected, address_group(address.parts[0][1])):
-            raise DialError(address, "the peer at this address is banned")
         guest = await self._started()
         if expected not in self._connections:
             self._dialled.add(expected)
         try:
-            async with asyncio.timeout(DIAL_SECONDS):
+            async with asyncio.timeout(self.limits.dial_s):
                 await guest.call(self._connect, expected, address)
         except TimeoutError:
-            raise DialError(address, f"no answer within {DIAL_SECONDS:g} s") from None
+            raise DialError(address, f"no answer within {self.limits.dial_s:g} s") from None
         except Exception as error:  # errors of py-libp2p, trio, sockets and certificates
             raise DialError(address, _reason(error)) from None
         finally:
@@ -176,7 +156,7 @@ class PyLibp2pHost:
             self._guest.call(self._under.disconnect, their_id(peer))
 
     async def close(self) -> None:
-        """Close the host. Unsent bytes may be lost."""
+        """Close the host. Unsent bytes may be lost. Return None: the host does not know what peers have received."""
         self._closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])
@@ -189,12 +169,16 @@ class PyLibp2pHost:
         await guest.leave()
 
     async def run_service(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
-        """Start work, such as a service, in trio with py-libp2p's host. Cancel it before the host is closed."""
+        """Start `work`, such as a service, in trio, with py-libp2p's host as its argument. Return a future of its
+        end.
+
+        The caller must cancel the future before it closes this host.
+        """
         guest = await self._started()
         return guest.call(work, self._under)
 
     async def call(self, work: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
-        """Run work in trio, and return its result."""
+        """Run `work` in trio with these arguments, and return its result."""
         guest = await self._started()
         return await guest.call(work, *arguments)
 
@@ -208,9 +192,9 @@ class PyLibp2pHost:
 
     async def _start(self) -> None:
         guest = self._guest = await Guest.join()
-        libp2p, noise = library("libp2p"), library("libp2p.security.noise.transport")
-        keys = library("libp2p.crypto.ed25519").create_new_key_pair(self.identity.seed)
-        noise_key = library("libp2p.crypto.x25519").create_new_key_pair().private_key
+        libp2p, noise = import_extra("libp2p"), import_extra("libp2p.security.noise.transport")
+        keys = import_extra("libp2p.crypto.ed25519").create_new_key_pair(self.identity.seed)
+        noise_key = import_extra("libp2p.crypto.x25519").create_new_key_pair().private_key
         self._under = libp2p.new_host(
             key_pair=keys,
             sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
@@ -232,19 +216,19 @@ class PyLibp2pHost:
         async with self._under.run(listen_addrs=[]):
             running.set_result(None)
             try:
-                await library("trio").sleep_forever()
+                await import_extra("trio").sleep_forever()
             finally:
-                with library("trio").move_on_after(2, shield=True):
+                with import_extra("trio").move_on_after(2, shield=True):
                     await self._under.close()
 
     async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
-        """Dial this address, but no other address that py-libp2p may remember."""
+        """Dial this address. If the peer is not connected, first make py-libp2p forget its other addresses."""
         theirs = their_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
             network.unblock_peer(theirs)  # py-libp2p blocks a peer for a minute after a failed dial
             self._under.get_peerstore().clear_addrs(theirs)
-        info = library("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
+        info = import_extra("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
         await self._under.connect(info)
 
     def _offer(self, protocol: str) -> None:
@@ -275,10 +259,6 @@ class PyLibp2pHost:
         """Record that a peer is alive, because it has sent data or answered."""
         self._active_s[peer] = asyncio.get_running_loop().time()
 
-    def peer_over_limit(self, peer: PeerId) -> None:
-        for callback in self.on_over_limit:
-            callback(peer)
-
     def _up(self, connection: Any) -> None:
         peer = connection.muxed_conn.peer_id.to_bytes()
         address = group_of(remote_address_of(connection))
@@ -301,14 +281,14 @@ class PyLibp2pHost:
                 self._gone(peer)
 
     def _is_full(self, address: str) -> bool:
-        """Return True if an address group, an IPv4 address or 64-bit prefix of IPv6, has its maximum of peers."""
+        """Return True if an address group (`resources.address_group`) has its maximum number of connected peers."""
         if len(self._connections) < self._fitted.per_address:
             return False
         return sum(self.address_of(peer) == address for peer in self._connections) >= self._fitted.per_address
 
     async def _watch(self, peer: PeerId) -> None:
-        """Ping a silent peer. If it does not answer, end its connections."""
-        limits = self._limits.connection
+        """Ping the peer whenever it has been silent for `idle_s`. If it does not answer, end its connections."""
+        limits = self.limits.connection
         loop = asyncio.get_running_loop()
         self.record_activity(peer)
         while True:
@@ -318,9 +298,9 @@ class PyLibp2pHost:
                 continue
             try:
                 async with asyncio.timeout(limits.answer_s):
-                    stream = await self.open_stream(peer, [ping.PROTOCOL])
+                    stream = await self.open_stream(peer, [PING_PROTOCOL])
                     try:
-                        stream.write(urandom(ping.PAYLOAD_BYTES))
+                        stream.write(urandom(PING_BYTES))
                         await stream.read()
                     finally:
                         stream.reset()
@@ -332,7 +312,7 @@ class PyLibp2pHost:
             self.record_activity(peer)
 
     async def _abandon(self, peer: PeerId) -> None:
-        """End the connections to a peer that reads nothing, not even GO_AWAY."""
+        """End the connections to a peer that may read nothing, not even GO_AWAY."""
         connections, guest = self._connections.get(peer, []), self._guest
         if guest is not None and connections:
             self._watching.pop(peer, None)  # do not cancel this task
@@ -357,7 +337,7 @@ class PyLibp2pHost:
 
 async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
     """Close connections whose sockets may be blocked. Runs in trio."""
-    trio = library("trio")
+    trio = import_extra("trio")
     with trio.move_on_after(1):
         await network.close_peer(their_id(peer))
     for connection in connections:

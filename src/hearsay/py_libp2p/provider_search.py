@@ -1,24 +1,25 @@
-"""Search for peers of a topic in the DHT: provide a key for the topic, find other providers, dial them.
+"""The search for peers of a topic in the DHT: a node provides a key for the topic, and finds other providers.
 
-The key is go-libp2p-pubsub's: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is py-libp2p's, in server
-mode, so that nodes without other peers form a DHT. Each search first adds the node's connected peers to the DHT. A
-search starts whenever a topic is joined or a peer connects, and is repeated after 1, 2, 4 … `interval_s` seconds.
+The key is that of go-libp2p-pubsub: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is that of py-libp2p.
+It is in server mode, so that nodes without other peers form a DHT. Each search first adds the node's connected peers
+to the DHT. A search starts whenever a topic is joined or a peer connects. It is repeated after 1, 2, 4 … `interval_s`
+seconds, each time up to half as long again at random.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from logging import getLogger
 from random import random
 from typing import Any
 
-from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.py_libp2p.guest import library
+from hearsay.libp2p.rendezvous import readable_addresses
+from hearsay.py_libp2p.guest import import_extra
 from hearsay.py_libp2p.host import PyLibp2pHost
 
 INTERVAL_S = 30.0
@@ -32,26 +33,27 @@ def key_of(topic: str) -> bytes:
     return bytes((0x12, 0x20)) + sha256(b"floodsub:" + topic.encode()).digest()
 
 
+@dataclass(eq=False)
 class ProviderSearch:
-    def __init__(
-        self,
-        host: PyLibp2pHost,
-        *,
-        topics: Callable[[], Iterable[str]],
-        found: Callable[[PeerId, tuple[Multiaddr, ...], str], None],
-        interval_s: float = INTERVAL_S,
-    ) -> None:
-        self._host = host
-        self._topics = topics
-        self._found = found
-        self._interval_s = interval_s
+    """A task that provides the keys of the node's topics in the DHT, and searches for other providers."""
+
+    _host: PyLibp2pHost
+    _: KW_ONLY
+    topics: Callable[[], Iterable[str]]
+    """A function that returns the joined topics."""
+    found: Callable[[PeerId, tuple[Multiaddr, ...], str], None]
+    """A function that is called with each other provider, the provider's addresses and `SOURCE`."""
+    interval_s: float = INTERVAL_S
+    """Maximum seconds between two searches, without the random part."""
+
+    def __post_init__(self) -> None:
         self._news = asyncio.Event()
         self._dht: Any = None
         self._task = asyncio.ensure_future(self._search())
-        host.on_peer_up.append(lambda _: self._news.set())
+        self._host.on_peer_up.append(lambda _: self._news.set())
 
     def topic_joined(self) -> None:
-        """Start the next search now."""
+        """Start the next search as soon as the current search has ended."""
         self._news.set()
 
     async def close(self) -> None:
@@ -59,14 +61,14 @@ class ProviderSearch:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _search(self) -> None:
-        kademlia = library("libp2p.kad_dht.kad_dht")
+        kademlia = import_extra("libp2p.kad_dht.kad_dht")
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def serve(under: Any) -> None:
             self._dht = kademlia.KadDHT(under, kademlia.DHTMode.SERVER)
-            async with library("libp2p.tools.anyio_service").background_trio_service(self._dht):
+            async with import_extra("libp2p.tools.anyio_service").background_trio_service(self._dht):
                 ready.set_result(None)
-                await library("trio").sleep_forever()
+                await import_extra("trio").sleep_forever()
 
         service = await self._host.run_service(serve)
         try:
@@ -75,7 +77,7 @@ class ProviderSearch:
             while not service.done():
                 self._news.clear()
                 try:
-                    await self._host.call(self._round, list(self._topics()))
+                    await self._host.call(self._round, list(self.topics()))
                 except Exception as error:  # lookups of py-libp2p may raise anything; the next round tries again
                     _log.info("a search in the DHT failed: %s", error)
                 try:
@@ -83,7 +85,7 @@ class ProviderSearch:
                         await self._news.wait()
                     wait_s = FIRST_INTERVAL_S
                 except TimeoutError:
-                    wait_s = min(2 * wait_s, self._interval_s)
+                    wait_s = min(2 * wait_s, self.interval_s)
         finally:
             service.cancel()
             await asyncio.gather(service, return_exceptions=True)
@@ -91,11 +93,12 @@ class ProviderSearch:
     async def _round(self, topics: list[str]) -> None:
         """Provide and look up the keys of the topics once. Runs in trio."""
         for peer in list(self._host.connections):
-            await self._dht.add_peer(library("libp2p.peer.id").ID(peer))
+            await self._dht.add_peer(import_extra("libp2p.peer.id").ID(peer))
         store = self._dht.provider_store
         for key in map(key_of, topics):
             await store.provide(key)
-            # py-libp2p answers from its own store if the store has a provider; from now on it has this node.
+            # py-libp2p asks no peers while its own store has a provider. This node is one since `provide`, so its
+            # entry is absent during the search.
             own = store.providers.pop(key, {})
             try:
                 providers = await store.find_providers(key, MAX_PROVIDERS)
@@ -104,12 +107,5 @@ class ProviderSearch:
             for provider in providers:
                 peer = provider.peer_id.to_bytes()
                 if peer != self._host.peer:
-                    asyncio.get_running_loop().call_soon(self._found, peer, _addresses(provider), SOURCE)
-
-
-def _addresses(provider: Any) -> tuple[Multiaddr, ...]:
-    addresses: list[Multiaddr] = []
-    for address in provider.addrs:
-        with suppress(EncodingError):
-            addresses.append(Multiaddr.decode(address.to_bytes()))
-    return tuple(addresses)
+                    addresses = readable_addresses(each.to_bytes() for each in provider.addrs)
+                    asyncio.get_running_loop().call_soon(self.found, peer, addresses, SOURCE)

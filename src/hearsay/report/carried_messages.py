@@ -1,14 +1,17 @@
-"""The messages that a page can animate in addition to the typical one: all of a small run, some of a large run.
+"""The messages that a page can animate in addition to the typical message of the table `spread`: all messages of a
+small run, some messages of a large run.
 
 Rules:
 
-* A page has at most `MAX_BYTES` of messages, divided equally among the topics of all runs. If not all messages fit,
-  those with a name in `_LISTS` (the slowest, the first, …) come first, then messages evenly spread over the run. A
-  message named in one run is also shown for the other runs that have it.
+* A page has at most `MAX_BYTES` of messages, divided equally among the topics of all runs; the typical message is
+  always on the page. If not all messages fit, the page has first the messages that `_LISTS` names (the slowest, the
+  first, …), then messages that are evenly spread over the run. If a message has such a name in one run, the page also
+  has the messages with the same number in other runs.
 * Deliveries are read from the trace, from about `MAX_ROWS` rows at most. If the trace cannot be read, the page has
-  only the typical message, from the table `spread`. The page states the number of messages, and why it has no more.
-* A message is packed as integers, column by column: nodes and times as differences from the previous delivery,
-  parents as the number of deliveries back to the parent's, rings and angles as differences from the parent's.
+  only the typical message. The page states the number of its messages, and the reason if it does not have all.
+* A message is packed as integers, column by column. Nodes and times are differences from the previous delivery. A
+  parent is the index of the delivery minus the index of the parent, or 0 without a parent. A ring is the difference
+  from the ring outside the parent's ring. An angle is the difference from the parent's angle.
 """
 
 from __future__ import annotations
@@ -22,21 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.rows import ColumnArrays, select_rows
-from hearsay.pipeline.input.run_facts import RunFacts, load_runs
-from hearsay.pipeline.output.stored_tables import arrow_schema
-from hearsay.pipeline.output.tables import TABLES
+from hearsay.explain.message import message_ids
+from hearsay.explain.rows import ColumnArrays, indexes_of, select_rows, selected
+from hearsay.number_text import count, plural
+from hearsay.pipeline.output.tables import TABLES, arrow_schema
+from hearsay.pipeline.run_facts import RunFacts, load_runs
 from hearsay.report.figure import Figure, evenly, numbers
 from hearsay.report.figures_delivery import ID, MAX_DELIVERIES, drawn_spread
 from hearsay.report.html import json_for_script
 from hearsay.report.runs import Run, View
-from hearsay.text.numbers import count, plural
-from hearsay.trace.folder.arrow import pa, read_table
+from hearsay.trace.folder.arrow import pa
 from hearsay.trace.folder.arrow_compute import compute
-from hearsay.trace.folder.manifest import MANIFEST
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import MANIFEST, RunFolderError
 from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
-from hearsay.trace.write.run_folder import DICTIONARIES
 
 MAX_BYTES = 2_000_000
 MAX_ROWS = 20_000_000
@@ -67,20 +68,22 @@ NO_TRACE = "the trace is missing"
 class _Series:
     """The messages of a topic of a run."""
 
-    shown: dict[str, Any]
-    """The series in the figure `spread`; `_carry` changes its `messages` and adds `lists`."""
+    chart_series: dict[str, Any]
+    """The series in the chart `spread`; `_carry` changes its key `messages` and adds the key `lists`."""
     view: View
     run: Run
     known: Any
-    """Rows of the table `messages` that have a latency, in order of publication."""
+    """The rows of the table `messages` about messages with a latency, in order of publication."""
     lists: dict[str, int]
-    """The numbers that identify the typical message and those of `_LISTS`, by name."""
+    """The numbers of the typical message and of the messages in `_LISTS`, by name."""
     trace: RunFacts | None = None
     why_not: str = ""
     """The reason why the trace cannot be read; empty if it can."""
 
     def most(self, room: int, rows: int) -> int:
-        """Return how many messages fit into `room` bytes and `rows` rows of the trace; 0 without a trace."""
+        """Return the approximate number of messages that fit into `room` bytes and whose deliveries are in `rows`
+        rows of the trace; 0 without a trace.
+        """
         if self.trace is None:
             return 0
         largest = min(MAX_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
@@ -89,7 +92,9 @@ class _Series:
 
 
 def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = MAX_BYTES) -> None:
-    """Add packed messages of the runs' traces to the figure `spread`, and notes with their number."""
+    """Pack the messages of the chart `spread`, add further messages from the traces of the runs, and add notes with
+    the numbers of messages. All messages together have at most `room` bytes, or only the typical messages are there.
+    """
     for figure in figures:
         if figure.id == ID:
             all_series = [_series(runs, each) for each in figure.series]
@@ -98,17 +103,17 @@ def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = M
             figure.notes.extend((one.view, _words(one)) for one in all_series)
 
 
-def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
-    run = runs[int(shown["run"])]
-    view = next(each for each in run.topic_views if each.place == shown["topic"])
+def _series(runs: Sequence[Run], chart_series: dict[str, Any]) -> _Series:
+    run = runs[int(chart_series["run"])]
+    view = next(each for each in run.topic_views if each.place == chart_series["topic"])
     known = view.rows(run.read("messages", *_COLUMNS))
     known = known.filter(compute.is_valid(known.column("p50_us"))).sort_by(
         [("published_us", "ascending"), ("message", "ascending")]
     )
-    lists = {TYPICAL: shown["messages"][0]["number"]}
+    lists = {TYPICAL: chart_series["messages"][0]["number"]}
     for name, key, order in _LISTS if len(known) else ():
         lists[name] = known.sort_by([(key, order), ("message", "ascending")]).column("message")[0].as_py()
-    one = _Series(shown, view, run, known, lists)
+    one = _Series(chart_series, view, run, known, lists)
     try:
         if (run.folder / MANIFEST).exists():
             one.trace = load_runs([run.folder])[0]
@@ -120,7 +125,7 @@ def _series(runs: Sequence[Run], shown: dict[str, Any]) -> _Series:
 
 
 def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
-    """Add the messages of one topic in several runs. Each run may use `room` bytes and read `rows` rows."""
+    """Add the messages of one topic in several runs. Each run may use `room` bytes and read about `rows` rows."""
     most = min((one.most(room, rows) for one in same if one.trace is not None), default=0)
     named = list(dict.fromkeys(number for one in same for number in one.lists.values()))
     for one in same:
@@ -130,14 +135,14 @@ def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
         wanted = [each for each in dict.fromkeys([*one.lists.values(), *named, *others]) if each != typical]
         there = set(own)
         chosen = [each for each in wanted if each in there][:most]
-        drawn = [*one.shown["messages"], *_read(one, chosen)]
-        one.shown["messages"] = list(_within(room, _packed(one, drawn)))
-        carried = {each["number"] for each in one.shown["messages"]}
-        one.shown["lists"] = {name: number for name, number in one.lists.items() if number in carried}
+        drawn = [*one.chart_series["messages"], *_read(one, chosen)]
+        one.chart_series["messages"] = list(_within(room, _packed(one, drawn)))
+        carried = {each["number"] for each in one.chart_series["messages"]}
+        one.chart_series["lists"] = {name: number for name, number in one.lists.items() if number in carried}
 
 
 def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield messages in the order of `chosen`; nothing if the trace cannot be read."""
+    """Yield the messages with the numbers `chosen`, in this order; none if the trace cannot be read."""
     if one.trace is None or not chosen:
         return
     try:
@@ -148,12 +153,10 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
     except RunFolderError as error:
         one.why_not = str(error)
         return
-    order = np.lexsort((rows[Column.PEER], rows[Column.TIME_US], rows[Column.MESSAGE]))
-    rows = {column: values[order] for column, values in rows.items()}
+    rows = selected(rows, np.lexsort((rows[Column.PEER], rows[Column.TIME_US], rows[Column.MESSAGE])))
     lines = {line["message"]: line for line in one.known.to_pylist()}
     for number in chosen:
-        first, end = np.searchsorted(rows[Column.MESSAGE], [number, number + 1])
-        deliveries = _deliveries(lines[number], {column: values[first:end] for column, values in rows.items()})
+        deliveries = _deliveries(lines[number], selected(rows, indexes_of(rows[Column.MESSAGE], number)))
         if deliveries:
             yield drawn_spread(pa.Table.from_pylist(deliveries, schema=_SCHEMA))
 
@@ -164,36 +167,31 @@ def _deliveries(line: dict[str, Any], rows: ColumnArrays) -> list[dict[str, Any]
     found: list[dict[str, Any]] = []
     for values in zip(*(rows[name].tolist() for name in names), strict=True):
         node, remote, hops, via, time_us = (None if value == NONE else value for value in values)
-        # Real nodes report a delivery of their own publication, from themselves and without hops.
+        # Real nodes trace a delivery of their own publication, from themselves and without hops.
         own = line["publisher"] is not None and node == line["publisher"] and remote in (None, node)
-        found.append(
-            {
-                "message": line["message"],
-                "node": node,
-                "remote": None if own else remote,
-                "after_us": None if line["published_us"] is None else time_us - line["published_us"],
-                "hops": hops or 0 if own else hops,
-                "via": None if via is None else wire_name(Via(via)),
-            }
-        )
+        after_us = None if line["published_us"] is None else time_us - line["published_us"]
+        delivery = {"message": line["message"], "node": node, "after_us": after_us}
+        delivery |= {"remote": None, "hops": hops or 0} if own else {"remote": remote, "hops": hops}
+        found.append(delivery | {"via": None if via is None else wire_name(Via(via))})
     return found
 
 
 def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield packed messages, with their columns of the table `messages`."""
+    """Yield packed messages with their ids and their columns of the table `messages`."""
     lines = {line["message"]: line for line in one.known.to_pylist()}
-    ids = _ids(one.run, [each["number"] for each in drawn])
+    try:
+        ids = message_ids(one.run.folder)
+    except RunFolderError:
+        ids = {}
     for each in drawn:
-        number = each["number"]
-        entry: dict[str, Any] = {"number": number, **({"id": ids[number]} if number in ids else {})}
-        line = lines.get(number)
+        entry: dict[str, Any] = {"number": each["number"]}
+        if (identifier := ids.get(each["number"])) is not None:
+            entry["id"] = identifier
+        line = lines.get(each["number"])
         if line is not None:
-            at, half, last = numbers(
-                (us - start) / scale if us is not None else None
-                for us, start, scale in (
-                    (line["published_us"], one.run.start_us, 1e6), (line["p50_us"], 0, 1e3), (line["max_us"], 0, 1e3),
-                )
-            )  # fmt: skip
+            at_us = None if line["published_us"] is None else line["published_us"] - one.run.start_us
+            times = ((at_us, 1e6), (line["p50_us"], 1e3), (line["max_us"], 1e3))
+            at, half, last = numbers(None if us is None else us / scale for us, scale in times)
             entry |= {"publisher": None if one.run.is_script(line["publisher"]) else line["publisher"]}
             entry |= {"at": at, "half": half, "last": last}
             entry |= {"delivered": line["delivered"], "ratio": numbers([line["ratio"]])[0]}
@@ -218,7 +216,7 @@ def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the first message, and the next ones until their JSON exceeds `room` bytes."""
+    """Yield the first message, and the following ones as long as the JSON of all of them has at most `room` bytes."""
     used = 0
     for place, message in enumerate(messages):
         used += len(json_for_script(message)) + 1
@@ -227,23 +225,9 @@ def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str,
         yield message
 
 
-def _ids(run: Run, wanted: Sequence[int]) -> dict[int, str]:
-    """Return the ids of the wanted messages by number, without those that have no id in the run's dictionary."""
-    path = run.folder / DICTIONARIES / "messages.parquet"
-    if not path.is_file():
-        return {}
-    try:
-        table = read_table(path, ["message"], ["id"])
-    except RunFolderError:
-        return {}
-    there = set(wanted)
-    pairs = zip(table["message"], table["id"], strict=True)
-    return {number: name for number, name in pairs if number in there and name is not None}
-
-
 def _words(one: _Series) -> str:
-    """Return in words how many of the series' messages are on the page."""
-    carried, known = len(one.shown["messages"]), len(one.known)
+    """Return in words how many messages of the series are on the page, and why not all."""
+    carried, known = len(one.chart_series["messages"]), len(one.known)
     if carried >= known:
         return "the only message" if known == 1 else f"all {count(known)} messages"
     more = "`hearsay watch RUN` plays any message"

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hearsay.number_text import MINUS, probability, relative, text_of
 from hearsay.report import svg
-from hearsay.report.html import (
-    Html,
-    join,
-    labelled_table,
-    opening,
-    section,
-    tag,
-    write_page,
-)
+from hearsay.report.html import Html, folded, join, labelled_table, notes, section, tag, write_page
 from hearsay.report.svg import Scale, round_step, scale_of_values
 from hearsay.report.what_ran import ShownRun, command_line, seed_words, what_ran
 from hearsay.studies.comparison import (
@@ -26,29 +19,18 @@ from hearsay.studies.comparison import (
     overall_words,
     short_verdict,
     side_words,
-    unasked_words,
+    uplink_words,
     verdict_words,
 )
 from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, side_names, unnoticed_words
 from hearsay.studies.packs import Row
-from hearsay.studies.points import Point, simulate_command
-from hearsay.studies.settings import settings_of
-from hearsay.studies.tables import values_at
-from hearsay.text.numbers import MINUS, probability, relative, shown
+from hearsay.studies.points import Point
+from hearsay.studies.results import values_at
+from hearsay.studies.settings import command_of, settings_of
 
 MAX_HASHES = 50
-_FOREST_NOTE = "Bars: 95 % intervals. Grey: differences that fewer than 80 of 100 such comparisons would detect."
 _AXIS = "B − A, % of A's mean (delivered: points)"
 _EFFECT_AXIS = "change, % of A's mean (of a share: points)"
-_EFFECTS_NOTE = (
-    "On average: over the sides with and without the other settings. ×: what settings change together beyond the sum "
-    "of what each changes. The verdicts are corrected for the number of all these tests (Holm)."
-)
-_TABLE_NOTE = (
-    "Each interval alone holds the true difference in 95 of 100 cases. The verdicts are corrected for the number "
-    "of metrics (Holm): at most 5 of 100 comparisons of equal sides call any metric better or worse. "
-    "“Would see” is the difference that 80 of 100 such comparisons would detect."
-)
 _COLOURS = {Verdict.BETTER: 2, Verdict.WORSE: 1}
 
 
@@ -61,23 +43,23 @@ def write_comparison_report(
     changed: Sequence[str] = (),
     found: Sequence[Effect] = (),
 ) -> None:
-    """Write the page. `points` are the sides from A to B; `found` are the effects of the `changed` settings, if each
-    was also compared alone.
+    """Write the page. `points` are the compared sides: A, then sides with only some of the changed settings, then B.
+    `found` has the effects of the settings in `changed`; it is empty if only A and B were compared.
     """
     names = asked.names
     sides = [tag("li", tag("b", f"{side} "), name) for side, name in zip("AB", names, strict=True)]
     facts = tag("ul", *sides, *(tag("li", words, class_="conditions") for words in asked.conditions), class_="facts")
     words = [overall_words(lines, names), changed_words(asked, changed), by_itself_words(lines)]
     verdict = tag("div", *(tag("p", sentence) for sentence in words if sentence), class_="card verdict", id="verdict")
-    unasked, note = (tag("p", words, class_="faint") for words in (unasked_words(lines), _TABLE_NOTE))
+    unasked, note = (tag("p", words, class_="faint") for words in (uplink_words(lines), notes()["comparison"]))
     strips = tag("div", *_strips(lines, (points[0], points[-1]), results), class_="multiples")
     sections = [
         section("Difference between B and A", "differences", tag("div", differences(lines), class_="card")),
         verdict,
         *([_effects(changed, found)] if found else []),
         section("Metrics", "figures", _table(lines)),
-        opening("How to read the table", "reading", unasked, note),
-        opening("Seed by seed", "seeds", strips),
+        folded("How to read the table", "reading", unasked, note),
+        folded("Seed by seed", "seeds", strips),
         _what_ran(asked, points, results),
     ]
     title = f"{names[1]} against {names[0]} – Hearsay comparison"
@@ -89,49 +71,47 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
     both_sides: list[ShownRun] = []
     hashes: list[list[object]] = []
     for side, point in zip(side_names(len(points)), points, strict=True):
-        rows = [results[run] for run in point.runs if run in results]
+        rows = [results[run] for run in point.run_names if run in results]
         engines = sorted({row["engine"] for row in rows if row.get("engine")})
         facts = {
             "seeds": seed_words(point.seeds),
             "runs finished": str(sum(row["error"] is None for row in rows)),
             "engine": ", ".join(engines) or "unknown",
         }
-        command = simulate_command(settings_of(point.scenario), point.seeds[0])
+        command = command_of(["simulate", f"scenarios/{point.name}.toml", "--seed", point.seeds[0]])
         both_sides.append(ShownRun(tag("b", side), settings_of(point.scenario), facts, command))
         for row in rows[:MAX_HASHES]:
             hashes.append([side, str(row["seed"]), row.get("trace_hash") or "–"])
-    intro = [tag("p", "Command of the whole comparison:"), command_line(asked.command)]
+    intro = [
+        tag("p", "Command of the whole comparison; those of single sides run in its folder:"),
+        command_line(asked.command),
+    ]
     ran = what_ran(both_sides, intro)
     table = labelled_table(["side", "seed", "trace hash"], hashes, "Trace hashes", (0, 1, 2))
     kept = tag("p", "The hash identifies the trace of a run; tables/runs.parquet has all hashes.")
-    return join([ran, opening("Trace hashes", "hashes", kept, table)])
+    return join([ran, folded("Trace hashes", "hashes", kept, table)])
 
 
 def _effects(changed: Sequence[str], found: Sequence[Effect]) -> Html:
-    """Draw each setting alone, the main effects and the interactions, with an axis for each metric."""
+    """Draw the effects of the changed settings: alone, on average, and together. Each metric has its own axis."""
     legend = [tag("li", tag("b", f"{letter} "), text) for letter, text in zip(LETTERS, changed, strict=False)]
-    charts = [
-        tag(
-            "div",
-            tag("h3", title),
-            _forest([(e.name, e.verdict, e.line) for e in of_metric], _EFFECT_AXIS),
-            class_="card",
-        )
-        for title, of_metric in noticed(found).items()
-    ]
-    words = [tag("p", text, class_="faint") for text in (unnoticed_words(found), _EFFECTS_NOTE) if text]
+    charts: list[Html] = []
+    for title, of_metric in noticed(found).items():
+        forest = _forest([(effect.name, effect.verdict, effect.line) for effect in of_metric], _EFFECT_AXIS)
+        charts.append(tag("div", tag("h3", title), forest, class_="card"))
+    words = [tag("p", text, class_="faint") for text in (unnoticed_words(found), notes()["effects"]) if text]
     return section("Effect of each setting", "effects", tag("ul", *legend, class_="facts"), *charts, *words)
 
 
 def differences(lines: Sequence[FigureComparison]) -> Html:
-    """Draw the difference of each metric with its interval on one axis."""
+    """Draw the difference of each metric with its confidence interval, all on one axis."""
     forest = _forest([(line.figure.title, short_verdict(line), line) for line in lines], _AXIS)
-    return join([forest, tag("small", _FOREST_NOTE, class_="faint")])
+    return join([forest, tag("small", notes()["forest"], class_="faint")])
 
 
 def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Html:
-    """Draw a row for each name, verdict and interval, all on one scale. Positions are percentages of the width, so
-    that a narrow screen does not shrink the text.
+    """Draw a row for each triple of a name, a verdict and a comparison, all on one scale with the label `axis`.
+    Positions are percentages of the width, so that a narrow screen does not shrink the text.
     """
     reaches = [_relative(line) for _, _, line in named]
     bounds = [bound for reach in reaches if reach is not None for bound in reach]
@@ -154,7 +134,10 @@ def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Ht
         titles = tag("title", f"{title}: {words}"), tag("desc", verdict_words(line))
         picture = tag("svg", *titles, *drawn, role="img", tabindex=0)
         rows.append(tag("div", name, picture, tag("div", words, class_="interval"), class_="difference"))
-    labels = [tag("text", _tick_words(share), x=across(share), y=14, text_anchor="middle") for share in ticks]
+    labels: list[Html] = []
+    for share in ticks:
+        words = f"{'+' if share > 0 else MINUS}{relative(abs(share))}" if share else "0"
+        labels.append(tag("text", words, x=across(share), y=14, text_anchor="middle"))
     labels.append(tag("text", axis, x="50%", y=32, text_anchor="middle", class_="value"))
     titles = tag("title", "Axis of the intervals"), tag("desc", axis)
     scale = tag("div", tag("span"), tag("svg", *titles, *labels, role="img"), tag("span"), class_="difference scale")
@@ -164,7 +147,9 @@ def _forest(named: Sequence[tuple[str, str, FigureComparison]], axis: str) -> Ht
 def _reach(
     line: FigureComparison, reach: tuple[float, float, float, float], across: Callable[[float], str]
 ) -> list[Html]:
-    """Draw an interval with its middle, over a grey bar of the differences that the test would not detect."""
+    """Draw an interval with its estimate, over a grey bar for the differences that the test would not detect.
+    `across` maps a difference to a position.
+    """
     low, middle, high, least = reach
     wide = f"{float(across(least)[:-1]) - float(across(-least)[:-1]):.2f}%"
     unseen = tag("rect", x=across(-least), y=6, width=wide, height=16, class_="unseen-range")
@@ -175,13 +160,12 @@ def _reach(
     return [unseen, svg.coloured(_COLOURS.get(line.verdict, 7), *drawn)]
 
 
-def _tick_words(share: float) -> str:
-    return "0" if share == 0 else f"{'+' if share > 0 else MINUS}{relative(abs(share))}"
-
-
 def _relative(line: FigureComparison) -> tuple[float, float, float, float] | None:
-    """Return low, estimate, high and the smallest detectable difference: of a ratio in points, else as shares of A's
-    mean. Return None if the metric was not compared.
+    """Return the low end of the interval, the estimate, the high end, and the smallest detectable difference; None if
+    the metric was not compared.
+
+    The numbers are shares of A's mean. If the metric is a share (`percent`) or A's mean is 0, the numbers are in the
+    unit of the metric.
     """
     difference = line.difference
     if difference is None:
@@ -218,7 +202,7 @@ def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results:
                 plot.add(svg.line(*before, *after, "grid"))
         for side in (0, 1):
             marks = [
-                svg.mark(side, place, shown(value, line.figure.form))
+                svg.mark(side, place, text_of(value, line.figure.form))
                 for place, value in zip(places[side], sides[side], strict=True)
             ]
             plot.add(svg.coloured(side, *marks))

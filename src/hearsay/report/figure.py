@@ -1,7 +1,7 @@
 """The charts of a report as data. The script of the page draws them; `paper_runs.py` draws them for papers.
 
 `assets/figures.toml` declares the charts; the modules `figures_*.py` add their series. A curve of millions of values
-is thinned to a few hundred points that look the same.
+is reduced to a few hundred points of the same shape.
 
 Integers stay exact, other numbers are rounded to five digits, and numbers that are not finite become null.
 """
@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hearsay.number_text import Form
 from hearsay.report.html import asset
 from hearsay.report.runs import Floats, Run, View
 
 Kind = Literal["lines", "bars", "mesh", "spread"]
-Format = Literal["ms", "s", "percent", "bytes", "count", "number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Axis:
     """An axis of a chart."""
 
     label: str
-    format: Format
+    format: Form
     scale: Literal["linear", "log"] = "linear"
     can_be_log: bool = False
     top: float | None = None
-    """Fixed end of the axis (1 for shares), if any."""
+    """Value at which the axis ends (1 for shares); None if it ends at the highest value."""
     zoom: bool = False
     """True if the axis may start above 0, for shares near 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the plots of a chart of lines, which share the x axis. The key `panel` of a series is the index of its
-    plot (default 0).
+    """A plot of a chart of lines. All plots of a chart share the x axis. The key `panel` of a series is the index of
+    its plot; without it, the series is in the first plot.
     """
 
     y: Axis
@@ -51,7 +51,7 @@ class Panel:
 
 @dataclass(slots=True)
 class Figure:
-    """A chart. Each series has the keys `run` and `topic` (see `place`); its other keys depend on the kind."""
+    """A chart. Each series is a dictionary with the keys `run` and `topic` (see `view_keys`) and keys of its kind."""
 
     id: str
     title: str
@@ -65,44 +65,38 @@ class Figure:
     """Meanings of the dash patterns. The key `measure` of a series is an index of this list."""
     series: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
+    """Remarks below the chart, each about a view."""
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
-    """Views without a series, with the reason. For a view without both, the page shows `why_empty`."""
+    """Views without a series, each with the reason. The page shows `why_empty` for a view without both."""
     wide: bool = False
     optional: bool = False
-    """True if only some routers have such data. Without data, the chart is left out."""
+    """True if only some routers have such data. Then the chart is left out if it has no series."""
     measured_as: str = ""
-    """The row of the table `measured` that explains why the chart is missing."""
+    """The row of the table `measured` with the reason why a run has no series; empty if there is no such row."""
     of_one_topic: bool = False
     """True if the chart cannot show all topics together."""
     why_empty: str = ": not measured, or there were none"
-    """Why the table may have no rows for a run."""
+    """Possible reasons why the table `source` has no rows for a view, in the words of the page."""
 
     def rows(self, runs: Sequence[Run], *columns: str) -> Iterator[tuple[Run, View, Any]]:
-        """Yield the rows of the table `source` for each view; with `of_one_topic`, only for views of one topic."""
+        """Yield each view with its run and its rows of the table `source`, with these columns or, by default, all.
+        With `of_one_topic`, yield only views of one topic.
+        """
         for run in runs:
             table = run.read(self.source, *columns)
             for view in run.topic_views if self.of_one_topic else run.views:
                 yield run, view, view.rows(table)
 
     def add(self, view: View, **keys: Any) -> None:
-        """Add a series; numbers of lines and bars are rounded."""
+        """Add a series about a view, with these keys. In a chart of lines or bars, its values are rounded."""
         for name in {"x", "y", "low", "high", "values"} & keys.keys() if self.kind in ("lines", "bars") else ():
             keys[name] = numbers(keys[name])
         self.series.append({**view_keys(view), **keys})
 
-    def note(self, view: View, words: str) -> None:
-        self.notes.append((view, words))
-
-    def note_absence(self, view: View, reason: str) -> None:
-        """Record the reason why a view has no series."""
-        self.absent.append((view, reason))
-
     def to_json(self) -> dict[str, Any]:
+        """Return the chart as data for the script of the page."""
         return {
-            "id": self.id,
-            "title": self.title,
-            "question": self.question,
-            "kind": self.kind,
+            **{name: getattr(self, name) for name in ("id", "title", "question", "kind")},
             "x": None if self.x is None else asdict(self.x),
             "panels": [asdict(panel) for panel in self.panels],
             "measures": list(self.measures),
@@ -122,12 +116,12 @@ def declared_figures() -> Iterator[Figure]:
 
 
 def view_keys(view: View) -> dict[str, Any]:
-    """Return the keys `run` and `topic` of a series: the indexes of the run and of the topic of its view."""
+    """Return the keys `run` and `topic` of a series about a view: the indexes of its run and of its topic."""
     return {"run": view.run, "topic": view.place}
 
 
 def numbers(values: Iterable[float | None]) -> list[float | int | None]:
-    """Return values as numbers of JSON: rounded as the module's docstring says."""
+    """Return values as numbers for JSON, rounded as the docstring of the module says."""
     return [_number(value) for value in values]
 
 
@@ -146,10 +140,10 @@ BUCKETS = 240
 
 
 def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return distinct values, and the share of the total weight at or below each.
+    """Return the distinct values, and for each value the share of the total weight of all values up to this one.
 
-    At most `CURVE_POINTS` values are returned, with the lowest and the highest: half of them evenly spread over the
-    values and half over the shares, so that both the steep part and the tail of the curve keep their shape.
+    At most `CURVE_POINTS` values are returned, including the lowest and the highest. Half of them are evenly spread
+    over the values, and half over the shares, so that both the steep part and the tail of the curve keep their shape.
     """
     if not len(values) or not weights.sum():
         return np.empty(0), np.empty(0)
@@ -167,7 +161,9 @@ def cdf(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
-    """Return evenly spaced ranks from 0 to 1, and the load at each, ascending. Nodes without a value have load 0."""
+    """Return at most `LOAD_POINTS` evenly spaced ranks from 0 to 1, and the load of the node at each rank. Nodes are
+    ranked by ascending load. `values` has the loads of some of the `nodes` nodes; all other nodes have the load 0.
+    """
     loads = np.sort(np.concatenate((np.zeros(max(0, nodes - len(values))), values)))
     if not len(loads):
         return np.empty(0), np.empty(0)
@@ -176,7 +172,7 @@ def sorted_load(values: Floats, nodes: int) -> tuple[Floats, Floats]:
 
 
 def buckets(times: Floats) -> list[NDArray[np.int64]]:
-    """Return the indexes of the times in groups of adjacent times: at most `BUCKETS` groups, in order of time."""
+    """Group adjacent times into at most `BUCKETS` groups. Return the indexes of the times in each group, in order."""
     if not len(times):
         return []
     order = np.argsort(times, kind="stable")
@@ -188,7 +184,7 @@ def buckets(times: Floats) -> list[NDArray[np.int64]]:
 
 
 def evenly(length: int, most: int) -> NDArray[np.int64]:
-    """Return at most `most` of the indexes below `length`, evenly spread, with the first and the last."""
+    """Return at most `most` of the indexes below `length`, evenly spread, including the first and the last."""
     if length <= most:
         return np.arange(length)
     return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))

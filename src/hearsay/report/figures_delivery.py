@@ -1,4 +1,4 @@
-"""Delivery, its latency and its cost over time, and the spread of a message as an animation."""
+"""Charts of deliveries, latency, copies, load and memory, and the spread of a message as an animation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from hearsay.number_text import seconds
+from hearsay.report.explain_page import radial_tree
 from hearsay.report.figure import BUCKETS, Figure, buckets, cdf, evenly, sorted_load
-from hearsay.report.message_tree import radial_tree
-from hearsay.report.runs import US_PER_S, Run, View, column, total
-from hearsay.text.numbers import seconds
+from hearsay.report.runs import PAYLOAD, US_PER_S, Run, View, column, total
 from hearsay.trace.folder.arrow_compute import compute
 
 LONG_TAIL = 12
@@ -29,7 +29,7 @@ def delivery_cdf(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def _long_tail(line: dict[str, Any]) -> bool:
-    """Return whether the slowest delivery takes so long that a linear axis would squeeze all others to one side."""
+    """Return True if the slowest delivery took so long that, on a linear axis, all others would be close together."""
     median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
 
@@ -49,7 +49,9 @@ _RATIO, _NODES = 0, 1
 
 
 def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
-    """Draw the delivery ratio by time of publication, and below it the nodes that are up, if nodes come or go."""
+    """Add the delivery ratio by time of publication and, in a plot below, the number of nodes that are up. Leave out
+    this plot if the number never changes.
+    """
     for run in runs:
         table = run.read("churn", "topic", "second", "nodes_up", "eligible", "delivered")
         of_nodes = table.filter(compute.is_null(table.column("topic")))
@@ -57,7 +59,8 @@ def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
         of_topics = table.filter(compute.is_valid(table.column("topic")))
         for view in run.views:
             due = view.rows(of_topics)
-            times, ratios = _thinned(due.filter(compute.greater(due.column("eligible"), 0)), _ratio)
+            due = due.filter(compute.greater(due.column("eligible"), 0))
+            times, ratios = _thinned(due, lambda group: total(group, "delivered") / total(group, "eligible"))
             figure.add(view, panel=_RATIO, x=times, y=ratios, dots=True)
             times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
             figure.add(view, panel=_NODES, x=times, y=up, step=True)
@@ -68,18 +71,15 @@ def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
 
 
 def _thinned(rows: Any, figure_of: Callable[[Any], float]) -> tuple[list[float], list[float]]:
-    """Group rows by adjacent seconds; return the first second of each group, and `figure_of` the group."""
+    """Group rows of adjacent seconds. Return the first second of each group, and the result of `figure_of` for each
+    group.
+    """
     times = column(rows, "second")
     groups = buckets(times)
     return [float(times[group][0]) for group in groups], [figure_of(rows.take(group)) for group in groups]
 
 
-def _ratio(rows: Any) -> float:
-    return float(np.nansum(column(rows, "delivered")) / column(rows, "eligible").sum())
-
-
 COPY_FATES = ("first copy", "first copy, by IWANT", "duplicate", "rejected")
-PAYLOAD = "publish"
 CONTROL_KINDS_SHOWN = 12
 
 
@@ -100,22 +100,22 @@ def control_overhead(figure: Figure, runs: Sequence[Run]) -> None:
             all_rows = view.rows_and_loose(table).to_pylist()
             rows = [row for row in all_rows if row["bytes"] is not None]
             if all_rows and not rows:
-                figure.note_absence(view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}.")
-            if rows and not view.nodes:
-                figure.note_absence(view, "not measured: the number of nodes is unknown.")
-            if rows and view.nodes:
-                costs: Counter[str] = Counter()
+                figure.absent.append((view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}."))
+            elif rows and not view.nodes:
+                figure.absent.append((view, "not measured: the number of nodes is unknown."))
+            elif view.nodes and rows:
+                per_node: Counter[str] = Counter()
                 for row in rows:
                     if row["kind"] != PAYLOAD:
-                        costs[row["kind"]] += row["bytes"] / view.nodes
-                found.append((view, costs))
+                        per_node[row["kind"]] += row["bytes"] / view.nodes
+                found.append((view, per_node))
     totals: Counter[str] = Counter()
-    for _, costs in found:
-        totals.update(costs)
+    for _, per_node in found:
+        totals.update(per_node)
     kinds = sorted((kind for kind in totals if totals[kind]), key=lambda kind: (-totals[kind], kind))
     kinds = kinds[:CONTROL_KINDS_SHOWN]
-    for view, costs in found if kinds else ():
-        figure.add(view, categories=kinds, values=map(costs.get, kinds))
+    for view, per_node in found if kinds else ():
+        figure.add(view, categories=kinds, values=map(per_node.get, kinds))
 
 
 def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
@@ -128,7 +128,7 @@ def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
             loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
             ranks, values = sorted_load(loads, max(view.nodes or 0, len(loads)))
             if reason is not None:
-                figure.note_absence(view, f"not measured: {reason}.")
+                figure.absent.append((view, f"not measured: {reason}."))
             elif loads.any():
                 figure.add(view, x=ranks, y=values)
 
@@ -141,13 +141,15 @@ def state_per_node(figure: Figure, runs: Sequence[Run]) -> None:
         sampling = _sampling(run)
         for view in run.views if len(table) else ():
             if sampling:
-                figure.note(view, sampling)
+                figure.notes.append((view, sampling))
             for measure, name in enumerate(("bytes_mean", "bytes_max")):
                 figure.add(view, measure=measure, x=times, y=column(table, name))
 
 
 def _sampling(run: Run) -> str:
-    """Return a text: how often the state was sampled, and a warning if samples miss cached messages."""
+    """Return a note on the time between samples of the state, and on cached messages that no sample has. The note is
+    empty if the time is unknown.
+    """
     every_s = run.setting("trace.state_interval_s")
     if every_s is None:
         return ""
@@ -180,8 +182,8 @@ def spread_of_a_message(figure: Figure, runs: Sequence[Run]) -> None:
 def drawn_spread(rows: Any) -> dict[str, Any]:
     """Return the deliveries of a message, given as rows of the table `spread`, with their positions in a tree.
 
-    Deliveries are in order of time. A position is a ring (its hops) and an angle in units of `TURN`; a parent is the
-    index of the sender's delivery, or -1.
+    At most `MAX_DELIVERIES` are returned, in order of time. The position of a delivery is a ring (its hops) and an
+    angle in units of `TURN`. The parent of a delivery is the index of the last earlier delivery at the sender, or -1.
     """
     rows = rows.sort_by([("after_us", "ascending"), ("node", "ascending")])
     rows = rows.take(evenly(len(rows), MAX_DELIVERIES))

@@ -1,4 +1,6 @@
-"""The mesh, or neighbours and tree, over time and as a picture; scores, promises, IDONTWANT and peer exchange."""
+"""Charts of the mesh (for episub, of neighbours and the tree) over time and as a picture, and charts of scores,
+promises, IDONTWANT and peer exchange.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.graph_layout import force_layout, sample_of_nodes
-from hearsay.pipeline.input.run_facts import scenario_of, thresholds_in
+from hearsay.number_text import count, figure, percent, plural
 from hearsay.pipeline.output.tables import TABLES, TREE_LAYER
+from hearsay.pipeline.run_facts import scenario_of, thresholds_in
 from hearsay.report.figure import BUCKETS, Figure, buckets, cdf, evenly
 from hearsay.report.runs import US_PER_S, Row, Run, View, column
-from hearsay.text.numbers import count, figure, percent, plural
 from hearsay.trace.folder.arrow_compute import compute
 
 NO_MESH = "no mesh: no node has a link."
@@ -29,10 +31,10 @@ def degree_over_time(chart: Figure, runs: Sequence[Run]) -> None:
                 continue
             rows = rows.sort_by("time_us")
             if not compute.max(rows.column("degree_max")).as_py():
-                chart.note_absence(view, NO_MESH)
+                chart.absent.append((view, NO_MESH))
                 continue
             look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
-            chart.note(view, f"tree {look}" if panel == _TREE else look)
+            chart.notes.append((view, f"tree {look}" if panel == _TREE else look))
             rows = rows.take(evenly(len(rows), BUCKETS))
             degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
             lines = {name: column(rows, degree) for name, degree in degrees.items()}
@@ -50,16 +52,16 @@ def degrees_at_the_end(chart: Figure, runs: Sequence[Run]) -> None:
         if degrees.any():
             chart.add(view, x=[float(degrees[0]), *degrees], y=[0.0, *shares], step=True)
         else:
-            chart.note_absence(view, NO_MESH)
+            chart.absent.append((view, NO_MESH))
 
 
 def links_in(rows: Any) -> Any:
-    """Return the rows about all links: of the mesh, or between active neighbours."""
+    """Return the rows about links of the mesh or, for episub, links between active neighbours."""
     return rows.filter(compute.not_equal(rows.column("layer"), TREE_LAYER))
 
 
 def tree_in(rows: Any) -> Any:
-    """Return the rows about the links of a tree."""
+    """Return the rows about links of a tree (episub)."""
     return rows.filter(compute.equal(rows.column("layer"), TREE_LAYER))
 
 
@@ -88,13 +90,13 @@ def mesh_picture(chart: Figure, runs: Sequence[Run]) -> None:
         last = links_in(view.rows(members[run.label])).sort_by("time_us").to_pylist()[-1:]
         if drawn is None:
             if last and not last[0]["degree_max"]:
-                chart.note_absence(view, NO_MESH)
+                chart.absent.append((view, NO_MESH))
             continue
         chart.add(view, **drawn)
         nodes = len(drawn["nodes"])
         if last and (last[0]["members"] or 0) > nodes:
             whole = count(last[0]["members"])
-            chart.note(view, f"{count(nodes)} of {whole} nodes are drawn: a sample of those with links")
+            chart.notes.append((view, f"{count(nodes)} of {whole} nodes are drawn: a sample of those with links"))
 
 
 def _picture(links: Any) -> dict[str, Any] | None:
@@ -133,7 +135,7 @@ def scores_over_time(chart: Figure, runs: Sequence[Run]) -> None:
         note = _at_the_end(totals.slice(len(totals) - 1).to_pylist()[0], bounds)
         rows = totals.take(evenly(len(totals), BUCKETS))
         for view in run.views:
-            chart.note(view, note)
+            chart.notes.append((view, note))
             _add_scores(chart, view, rows, run.start_us, bounds)
 
 
@@ -148,7 +150,7 @@ def _add_scores(chart: Figure, view: View, rows: Any, start_us: int, bounds: Map
 
 
 def _at_the_end(last: Row, bounds: Mapping[str, float]) -> str:
-    """Return a note with the shares of the scores that are below 0 and below each threshold at the end."""
+    """Return a note with the shares of scores below 0, and below each threshold, at the end of the run."""
     parts = [f"at the end {percent(last['below_zero'])} of {plural(last['pairs'], 'score')} are below 0"]
     for name, bound in bounds.items():
         parts.append(f"{percent(last[f'below_{name}'])} below {figure(bound)} ({name})")
@@ -160,12 +162,12 @@ COLUMNS_OVER_TIME = {
     "idontwant": ("withheld_bytes", "withdrawn_bytes"),
     "exchange": ("dials", "connections"),
 }
-"""The columns drawn over time, a line for each, by result table."""
+"""The columns that are drawn over time, one line for each column, by result table."""
 
 
 def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
-    """Add lines of amounts per second, and a note with the sums. Leave out runs without rows; in the chart of
-    promises, also runs without a broken promise.
+    """Add a line for each amount per second, and a note with the sums. Leave out runs without rows and, in the chart
+    of promises, runs without a broken promise.
     """
     names = COLUMNS_OVER_TIME[chart.source]
     for run in runs:
@@ -178,15 +180,15 @@ def amounts_over_time(chart: Figure, runs: Sequence[Run]) -> None:
         x = [float(times[group][0]) for group in groups]
         known = [f"{name} {count(value)}" for name, value in total.items() if not np.isnan(value)]
         for view in run.views:
-            chart.note(view, f"in all: {', '.join(known)}")
+            chart.notes.append((view, f"in all: {', '.join(known)}"))
             for measure, name in enumerate(names):
                 if not np.isnan(total[name]):
                     chart.add(view, measure=measure, x=x, y=[float(values[name][group].mean()) for group in groups])
 
 
 def _stretches(rows: Any, names: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Return the times from the first to the last row, and the amounts per second of each column. At a time without a
-    row, the amount is 0.
+    """Return all times from the first to the last row, and for each column the amount per second at each time. The
+    amount is 0 at a time without a row.
     """
     width = rows.column("seconds")[0].as_py()
     places = (column(rows, "second") / width).astype(int)

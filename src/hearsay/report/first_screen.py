@@ -4,63 +4,35 @@ Rules:
 
 * The table has a row per run and topic; on a narrow screen it becomes a list per question. A bar shows a value as a
   share of the largest value of its column.
-* The best and the worst value of a column are marked, if the values shown differ. Only complete runs are marked,
-  because a run that ended early sent less. A mark compares single runs and so proves no difference; the header has
-  the number of seeds.
-* Settings that differ are listed next to the table; if the runs have different routers, without the settings of the
-  router. If only the router differs, the header says so. Incomplete runs have a badge in the table.
+* The best and the worst value of a column are marked if they differ as displayed. Only values of complete runs are
+  marked, because a run that ended early sent less. A mark compares single runs and so proves no difference; the
+  header has the number of seeds.
+* Settings that differ are listed next to the table. If the runs have different routers, the settings of the routers
+  are not in the list. If only the router differs, the header says so. Incomplete runs have a badge in the table.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Sequence
 from math import ceil
+from typing import Any
 
 from hearsay.metrics import BY_NAME, Metric
-from hearsay.report.html import Html, between, join, name_shown, scrolling, shortened, tag
+from hearsay.number_text import count, plural, seconds, text_of
+from hearsay.report.html import Html, asset, between, join, name_shown, scrolling, shortened, tag
 from hearsay.report.runs import Row, Run, Selection, View
 from hearsay.report.svg import key
 from hearsay.report.what_ran import setting_words
 from hearsay.studies.settings import differing, shared, size_words
-from hearsay.text.numbers import count, plural, seconds, shown
 
 BAR_STEPS = 50
 """Number of widths of bars; the style sheet has a class for each."""
 MAX_DIFFERENCES = 5
-QUESTIONS = (
-    ("delivery_ratio", "delivered", "Does every message arrive?"),
-    ("latency_p50_ms", "p50 latency", "How fast?"),
-    ("latency_p99_ms", "p99 latency", "How late is the last percent?"),
-    ("copies_per_delivery", "copies per delivery", "How many copies arrive?"),
-    ("control_bytes_share", "control share", "What share of bytes is overhead?"),
-    ("bytes_per_node", "mean bytes per node", "How much does a node send in all?"),
-    ("load_max_over_mean", "load max/mean", "Do all nodes send alike? (1: yes)"),
-    ("state_per_node", "mean memory per node", "How much does a node keep, over time?"),
-)
-_BARS_FROM = {"delivery_ratio": 1, "load_max_over_mean": 1}
-"""Values at which bars begin, if not at 0. If all nodes send the same, `load_max_over_mean` is 1. A delivery ratio is
-at most 1 and so has no bar; bars of 99.9 % and 100 % would look the same."""
-MEASURED_AS = {
-    "delivery_ratio": "delivery",
-    "control_bytes_share": "bytes_out",
-    "bytes_per_node": "bytes_out",
-    "load_max_over_mean": "evenness",
-    "load_gini": "evenness",
-    "hops_mean": "hops",
-    "state_per_node": "state",
-}
-"""The row of the table `measured` that has the reason why a metric is missing, by metric."""
+_WORDS: dict[str, dict[str, Any]] = tomllib.loads(asset("overview.toml"))
+_COLUMNS = _WORDS["columns"]
 _OF_SIZE = ("network.nodes", "workload.messages")
 _NO_CAVEATS = ("rows", "incomplete")
-_CHECKS = {
-    "orphan_deliveries": "deliveries of messages whose publication is not in the trace",
-    "unpublished_messages": "messages whose publication is not in the trace, so without latency",
-    "repeated_deliveries": "repeated deliveries of a message to a node",
-    "negative_latencies": "messages with a negative median latency, because clocks differ",
-    "ended_without_goodbye": "nodes whose traces stop without a goodbye; they count as down from there",
-    "not_due": "deliveries that were not due",
-    "unknown_eligible": "messages whose eligible nodes are unknown",
-}
 
 
 def named(selection: Selection, run: int) -> Html:
@@ -69,7 +41,7 @@ def named(selection: Selection, run: int) -> Html:
 
 
 def header(selection: Selection) -> Html:
-    """Return the title, and the facts that all runs share."""
+    """Return the title of the page, and the facts that all runs share."""
     runs = selection.runs
     facts: list[object] = [named(selection, 0)] if len(runs) == 1 else [f"{len(runs)} runs"]
     known = [run.settings for run in runs if run.settings is not None]
@@ -91,7 +63,9 @@ def header(selection: Selection) -> Html:
 
 
 def differences(selection: Selection) -> Html:
-    """Return the settings and sizes in which runs differ; those of routers only if all have the same router."""
+    """Return a list of the settings and sizes in which runs differ. If runs have different routers, leave out
+    settings of routers.
+    """
     found = list(_differences(selection))
     if not found:
         return Html("")
@@ -102,7 +76,7 @@ def differences(selection: Selection) -> Html:
 
 
 def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
-    """Yield each setting that differs, with its values and their runs."""
+    """Yield the name of each setting or size that differs, and its values, each with the runs that have it."""
     runs = selection.runs
     rows = [run.headlines[0] if run.headlines else {"nodes": None, "messages": None, "seconds": None} for run in runs]
     values = {
@@ -129,13 +103,12 @@ def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
 
 
 def overview(selection: Selection) -> Html:
-    """Return the table: a row per run and topic, a column per question."""
-    columns = [(BY_NAME[name], title, question) for name, title, question in QUESTIONS]
-    heads = [tag("th", title, tag("small", question), scope="col") for _, title, question in columns]
+    """Return the table with a row per run and topic, and a column per question."""
+    heads = [tag("th", each["title"], tag("small", each["question"]), scope="col") for each in _COLUMNS.values()]
     rows: list[Html] = []
     for place in range(len(selection.topics)):
         views = [view for run in selection.runs for view in run.views if view.place == place]
-        cells = [_cells(selection, views, metric) for metric, _, _ in columns]
+        cells = [_cells(selection, views, BY_NAME[name]) for name in _COLUMNS]
         for number, view in enumerate(views):
             row = [_row_head(selection, view), *(column[number] for column in cells)]
             rows.append(tag("tr", *row, data_run=view.run, data_topic=place))
@@ -159,29 +132,30 @@ def _row_head(selection: Selection, view: View) -> Html:
 
 
 def _label(selection: Selection, view: View) -> str:
-    """Return the words before a value on a narrow screen, where the heads of rows are not shown."""
+    """Return the text before a value on a narrow screen, which has no heads of rows: run, topic and "incomplete"."""
     run = selection.runs[view.run]
     topic = [shortened(selection.topics[view.place], 40)] if len(selection.topics) > 1 else []
     return ", ".join([shortened(run.label, 40), *topic, *([] if is_complete(run) else ["incomplete"])])
 
 
 def _cells(selection: Selection, views: Sequence[View], metric: Metric) -> list[Html]:
-    """Return a column of the table: values with bars, the best and the worst marked."""
+    """Return a column of the table: for each view a cell with a value and a bar. Mark the best and worst value."""
     values = [view.headline.get(metric.column) for view in views]
-    least = _BARS_FROM.get(metric.name, 0)
+    least = _COLUMNS[metric.name].get("bars_from", 0)
     largest = max((value for value in values if value is not None), default=0)
     whole = [value for view, value in zip(views, values, strict=True)
              if value is not None and is_complete(selection.runs[view.run])]  # fmt: skip
-    low, high = (shown(end, metric.form) for end in (min(whole, default=0), max(whole, default=0)))
-    marks = {} if low == high else {low: "best", high: "worst"} if metric.better == "less" else {
-        high: "best", low: "worst"}  # fmt: skip
+    best, worst = (text_of(end, metric.form) for end in (min(whole, default=0), max(whole, default=0)))
+    if metric.better != "less":
+        best, worst = worst, best
+    marks = {} if best == worst else {best: "best", worst: "worst"}
     cells: list[Html] = []
     for view, value in zip(views, values, strict=True):
         content = [key(selection.colours[view.run])]
         if value is None:
             content.append(not_measured(selection.runs[view.run], metric))
         else:
-            words = shown(value, metric.form)
+            words = text_of(value, metric.form)
             mark = marks.get(words) if is_complete(selection.runs[view.run]) else None
             marked = tag("small", mark, class_=mark) if mark else ""
             content.append(tag("span", tag("span", words, class_="value"), marked))
@@ -193,16 +167,19 @@ def _cells(selection: Selection, views: Sequence[View], metric: Metric) -> list[
 
 
 def not_measured(run: Run, metric: Metric) -> Html:
-    reason = run.why_not(MEASURED_AS.get(metric.name, ""))
+    """Return "n/m" for a metric that a run lacks; the reason appears when the reader hovers over it."""
+    measured_as = _COLUMNS.get(metric.name, {}).get("measured_as") or _WORDS["measured_as"].get(metric.name, "")
+    reason = run.why_not(measured_as)
     return tag("span", "n/m", class_="faint", title=f"not measured: {reason}" if reason else "not measured")
 
 
 def is_complete(run: Run) -> bool:
+    """Return False if a run was interrupted."""
     return not any(row["complete"] is False for row in run.headlines)
 
 
 def caveats_section(selection: Selection) -> Html:
-    """Return the section of all runs' caveats; empty if there are none."""
+    """Return the section with the caveats of all runs; empty HTML if there are none."""
     items = [
         tag("li", named(selection, place), ": ", warning)
         for place, run in enumerate(selection.runs)
@@ -215,7 +192,7 @@ def caveats_section(selection: Selection) -> Html:
 
 
 def caveats(run: Run, checks: Sequence[Row]) -> Iterator[str]:
-    """Yield sentences, each with a reason not to rely on some metrics of a run. `checks` are rows of `quality`."""
+    """Yield reasons not to rely on some metrics of a run, as sentences. `checks` are rows of its table `quality`."""
     if not is_complete(run):
         details = [row["detail"] for row in checks if row["check"] == "incomplete"]
         ended = "was interrupted" if details in ([], [None]) else f"is {details[0]}"
@@ -226,4 +203,4 @@ def caveats(run: Run, checks: Sequence[Row]) -> Iterator[str]:
     for row in checks:
         check = str(row["check"])
         if check not in _NO_CAVEATS and not check.startswith("drop_"):
-            yield f"{_CHECKS.get(check, check)}: {count(row['rows'])}. {row['detail'] or ''}".strip()
+            yield f"{_WORDS['checks'].get(check, check)}: {count(row['rows'])}. {row['detail'] or ''}".strip()

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, BinaryIO
 
+from hearsay.number_text import count
 from hearsay.report import palette
-from hearsay.text.escape import one_line
+from hearsay.text import one_line
 from hearsay.trace.folder.durable import write_durably
 from hearsay.user_errors import Failure
 from hearsay.version import __version__
 
 GENERATOR = '<meta name="generator" content="hearsay">'
-"""Element in the head of every report."""
+"""The element in the head of a report by which a file is recognized as a report."""
 _FOOTER_OF_0_1 = b"<footer>Written by hearsay "
 _BEGINNING = b'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
 _HEAD_BYTES = 1024
@@ -27,7 +30,7 @@ _MAX_BYTES_OF_0_1 = 64 << 20
 
 
 class ReportError(Failure):
-    """Failure to read a run for a report, or to write a report. The message names the path."""
+    """Failure to read a run for a report, or to write a report or picture. The message names the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -35,56 +38,56 @@ class ReportError(Failure):
 
 def require_report_or_nothing(path: Path) -> None:
     """Raise `ReportError` if the path exists and is not a report of Hearsay, or if it cannot be inspected."""
+    require_own_or_nothing(path, _is_report, "report", "--out")
+
+
+def require_own_or_nothing(path: Path, is_own: Callable[[BinaryIO], bool], what: str, option: str) -> None:
+    """Raise `ReportError` if the path exists and is not a file for which `is_own` returns True.
+
+    Raise it also if the path cannot be inspected. In the message, `what` is the word for such a file, and `option` is
+    the option with which the user chooses another path.
+    """
     try:
-        status = path.lstat()
+        if not S_ISREG(path.lstat().st_mode):
+            raise ReportError(f"{path}: exists and is not a {what} of Hearsay; choose another {option}")
+        with path.open("rb") as file:
+            if is_own(file):
+                return
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise ReportError(f"{path}: cannot write the report ({error.strerror})") from None
-    if not S_ISREG(status.st_mode):
-        raise ReportError(f"{path}: is not a regular file; choose another --out")
-    if not _is_report(path):
-        raise ReportError(f"{path}: exists and is not a report of Hearsay; choose another --out or remove it")
+        raise ReportError(f"{path}: cannot write the {what} ({error.strerror})") from None
+    raise ReportError(f"{path}: exists and is not a {what} of Hearsay; choose another {option} or remove it")
 
 
 def write_report_file(path: Path, html: str) -> None:
+    """Write a report. Raise `ReportError` if the path exists and is not a report of Hearsay, or if writing fails."""
     require_report_or_nothing(path)
-    write_text(path, html)
+    write_file(path, html)
 
 
-def make_folder(path: Path) -> None:
-    """Make the folder for the pictures of a report."""
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ReportError(f"{path}: cannot write the pictures ({error.strerror})") from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    write_bytes(path, text.encode("utf-8", "backslashreplace"), "report")
-
-
-def write_bytes(path: Path, data: bytes, what: str) -> None:
-    """Write a file that appears whole or not at all; `what` names it in an error."""
+def write_file(path: Path, content: str | bytes, what: str = "report") -> None:
+    """Write a file that appears whole or not at all. If that fails, raise a `ReportError`; `what` is the word for the
+    file in the message.
+    """
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     try:
         write_durably(path, data)
     except OSError as error:
         raise ReportError(f"{path}: cannot write the {what} ({error.strerror or error})") from None
 
 
-def _is_report(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-            if not head.startswith(_BEGINNING):
-                return False
-            return GENERATOR.encode() in head or _FOOTER_OF_0_1 in head + file.read(_MAX_BYTES_OF_0_1)
-    except OSError:
+def _is_report(file: BinaryIO) -> bool:
+    """Return True if a file begins like a report and names Hearsay in its head or, as reports of 0.1 do, its
+    footer.
+    """
+    head = file.read(_HEAD_BYTES)
+    if not head.startswith(_BEGINNING):
         return False
+    return GENERATOR.encode() in head or _FOOTER_OF_0_1 in head + file.read(_MAX_BYTES_OF_0_1)
 
 
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 class Html(str):
@@ -94,8 +97,8 @@ class Html(str):
 
 
 def tag(name: str, *content: object, **attributes: str | int | bool | None) -> Html:
-    """Return an element. The keyword `class_` gives the attribute `class`, and `data_x` gives `data-x`. True gives an
-    attribute without a value; False and None give no attribute.
+    """Return an element with escaped content. The keyword `class_` becomes the attribute `class`, and `data_x`
+    becomes `data-x`. With True an attribute has no value; with False or None it is left out.
     """
     parts: list[str] = []
     for key, value in attributes.items():
@@ -108,17 +111,18 @@ def tag(name: str, *content: object, **attributes: str | int | bool | None) -> H
 
 
 def join(content: Iterable[object]) -> Html:
+    """Return the content as HTML: texts are escaped, HTML stays as it is."""
     return Html("".join(text if isinstance(text, Html) else escape(visible(str(text))) for text in content))
 
 
 def between(items: Iterable[Html], separator: str) -> list[object]:
-    """Return the items with a separator between them."""
+    """Return the items with the separator between each two of them."""
     parts: list[object] = [part for item in items for part in (separator, item)]
     return parts[1:]
 
 
 def visible(text: str) -> str:
-    """Return text with control characters, direction marks and lone surrogates as escapes."""
+    """Return the text with escapes for control characters, direction marks and lone surrogates."""
     return "".join(
         char if char.isprintable() or char == "\N{NO-BREAK SPACE}" else f"\\u{ord(char):04x}" for char in text
     )
@@ -132,6 +136,7 @@ def name_shown(name: str) -> Html:
 
 
 def shortened(name: str, max_length: int) -> str:
+    """Return a name as visible text of at most `max_length` characters."""
     text = visible(name)
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
@@ -142,14 +147,13 @@ def capitalized(text: str) -> str:
 
 def json_for_script(data: Any) -> Html:
     """Return JSON for a script element, with the characters of markup as escapes."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    for char, replacement in _ESCAPES.items():
-        text = text.replace(char, replacement)
-    return Html(text)
+    return Html(json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_ESCAPES))
 
 
 def document(title: str, body: Iterable[object], *, style: str, script: str = "") -> str:
-    """Return a page with one style and at most one script. Its policy forbids all requests and all other code."""
+    """Return a page with one style sheet and at most one script. Its policy forbids all requests and all other
+    code.
+    """
     style = palette.css() + style
     allowed = f"'{_source_hash(script)}'" if script else "'none'"
     policy = (
@@ -177,32 +181,36 @@ def footer() -> Html:
 
 
 def write_page(path: Path, title: str, header: Iterable[object], sections: Iterable[object], *styles: str) -> None:
-    """Write a report without scripts. `styles` are the assets that follow the style sheets of all reports."""
+    """Write a report without scripts. `styles` are the names of style sheets in `assets` that are added to those of
+    all pages.
+    """
     style = "".join(asset(name) for name in ("page.css", "study.css", *styles))
     body = [tag("header", *header), tag("main", *sections), footer()]
     write_report_file(path, document(title, body, style=style))
 
 
 def section(title: str, id_: str, *content: object) -> Html:
+    """Return a part of a page under a heading."""
     return tag("section", tag("h2", title), *content, id=id_)
 
 
-def opening(title: str, id_: str, *content: object, about: str = "", class_: str = "") -> Html:
-    """Return a closed section that the reader can open; the text `about` is shown next to its title."""
+def folded(title: str, id_: str, *content: object, about: str = "", class_: str = "") -> Html:
+    """Return a part of a page that is closed until the reader opens it. The text `about` is next to the title."""
     small = tag("small", about) if about else ""
     summary = tag("summary", tag("h3", title), small)
     return tag("details", summary, *content, id=id_, class_=f"card opening {class_}".rstrip())
 
 
 def scrolling(content: Html, label: str) -> Html:
+    """Return an element that scrolls if the content is wider than the page."""
     return tag("div", content, class_="scrolling", tabindex=0, role="region", aria_label=label)
 
 
 def labelled_table(
     heads: Sequence[str], rows: Iterable[Sequence[object]], label: str, text: Collection[int] = (0,)
 ) -> Html:
-    """Return a table that becomes a list on a narrow screen. `text` are the indexes of the columns with words; the
-    others have numbers, which are aligned at the right.
+    """Return a table that becomes a list on a narrow screen. `text` has the indexes of the columns with words; all
+    other columns have numbers, which are right-aligned.
     """
     kinds = [None if place in text else "number" for place in range(len(heads))]
     head = [tag("th", title, scope="col", class_=kind) for title, kind in zip(heads, kinds, strict=True)]
@@ -214,8 +222,24 @@ def labelled_table(
     return scrolling(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="labelled"), label)
 
 
+def cut_table(
+    heads: Sequence[str], rows: Sequence[Sequence[object]], label: str, text: Collection[int], most: int
+) -> Html:
+    """Return a labelled table of the first `most` rows and, if there are more, a note with the number of these."""
+    table, more = labelled_table(heads, rows[:most], label, text), len(rows) - most
+    note = tag("p", f"{count(more)} more are in the output of --json.", class_="faint") if more > 0 else ""
+    return join([table, note])
+
+
 def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
     return files("hearsay.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def notes() -> dict[str, str]:
+    """Return the notes of pages, by name."""
+    return tomllib.loads(asset("notes.toml"))
 
 
 def _source_hash(text: str) -> str:

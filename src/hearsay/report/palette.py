@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from itertools import chain, count
 
 LIGHT = ("#0067b1", "#c94f00", "#00805c", "#b0478a", "#8a6d00", "#3b8fd0", "#6b4fa0", "#59636e")
-"""Colours on a light background; readers with colour blindness can distinguish them."""
+"""Colours for a light background, by number, that colour-blind readers can distinguish."""
 DARK = ("#5aaef2", "#ff9350", "#3ecb9f", "#f08bc8", "#e3c04c", "#a8d8ff", "#b79df0", "#aab4bf")
 COUNT = len(LIGHT)
 NEUTRAL = 7
-"""The number of grey, for series of no router."""
+"""The number of the colour grey, for series without a router."""
 ROUTERS = ("floodsub", "randomsub", "meshsub", "gossipsub", "episub")
 """Routers in the order of their colours, which are the same in all reports and figures."""
 MARKS = (
@@ -23,7 +23,7 @@ MARKS = (
     "M0-4.4 4.2-1.4 2.6 3.6H-2.6L-4.2-1.4Z",
     "M-4.4-1.2h8.8v2.4h-8.8Z",
 )
-"""Shapes as SVG paths around the origin."""
+"""Shapes of marks as SVG paths around the origin, by number."""
 
 
 def css() -> str:
@@ -40,8 +40,8 @@ def css() -> str:
 
 
 def numbers_of(routers: Iterable[object]) -> list[int]:
-    """Return a number for the colour and mark of each series, given the router of each. The first series of a router
-    in `ROUTERS` gets the number of the router, every other series the next free number.
+    """Return a number for the colour and mark of each series, given the router of each series. The first series of a
+    router in `ROUTERS` gets the number of the router; each other series gets the next free number.
     """
     names = list(routers)
     own = {names.index(name): number for number, name in enumerate(ROUTERS) if name in names}
@@ -53,5 +53,5 @@ def numbers_of(routers: Iterable[object]) -> list[int]:
 
 
 def mark_of(series: int) -> int:
-    """Return the index of the mark for a number of `numbers_of`; numbers that share a colour have different marks."""
+    """Return the index of the mark for a number from `numbers_of`. Numbers of one colour have different marks."""
     return (series + series // COUNT) % COUNT

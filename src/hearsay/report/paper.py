@@ -2,8 +2,8 @@
 
 Rules:
 
-* A figure is as wide as one or two columns of a paper, with type of 7 and 8 points, so it needs no scaling.
-* Fonts are embedded as TrueType, as venues require, and text stays text.
+* A figure is as wide as one or two columns of a paper, and its text has 7 or 8 points, so it needs no scaling.
+* Fonts are embedded as TrueType, as publishers require, and text is not converted to outlines.
 * Colours are those of the pages. Lines also differ by dashes, points by shape, bars by hatches.
 * The same input gives the same bytes: files have no date.
 * Names from runs and studies are plain text: no mathematics, no control characters.
@@ -18,14 +18,14 @@ from importlib import import_module
 from importlib.resources import as_file, files
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from hearsay.extras import require_extra
+from hearsay.number_text import Form
 from hearsay.report import palette
-from hearsay.report.figure import Axis, Format
-from hearsay.report.html import ReportError, write_bytes
-from hearsay.text.escape import escape
-from hearsay.text.numbers import Form
+from hearsay.report.figure import Axis
+from hearsay.report.html import ReportError, require_own_or_nothing, write_file
+from hearsay.text import escape
+from hearsay.user_errors import require_extra
 from hearsay.version import __version__
 
 COLUMN, TWO_COLUMNS = 3.5, 7.16
@@ -45,7 +45,7 @@ _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 @contextmanager
 def styled() -> Generator[None]:
-    """Let matplotlib draw in the style of papers while the context lasts, whatever the user's settings."""
+    """Make matplotlib draw in the style of papers inside the context, without the settings of the user."""
     require_extra("figures")
     matplotlib: Any = import_module("matplotlib")
     style = as_file(files("hearsay.report").joinpath("assets", "paper.mplstyle"))
@@ -57,18 +57,36 @@ def styled() -> Generator[None]:
 
 
 def sheet(width: float, height: float) -> Any:
-    """Return an empty figure of matplotlib; sizes are inches."""
+    """Return an empty figure of matplotlib. Sizes are in inches."""
     return import_module("matplotlib.figure").Figure(figsize=(width, height))
 
 
-def shown(name: str, most: int = 60) -> str:
-    """Return a name from a run or study as a label of at most `most` characters."""
+def grid(
+    pictures: int, widths: tuple[float, float], height: float, more: float = 0.0, **options: Any
+) -> tuple[Any, Any]:
+    """Return a figure and the axes for its pictures. One picture fills the figure; several are in rows of two.
+
+    `widths` are the width of a figure with one picture and of a figure with two pictures in a row. `height` is the
+    height of a row, and `more` is added to the height of the figure, all in inches. `options` are those of
+    matplotlib.
+    """
+    across = min(2, pictures)
+    down = -(-pictures // across)
+    drawn = sheet(widths[across - 1], height * down + more)
+    axes = drawn.subplots(down, across, squeeze=False, **options).ravel()
+    for unused in axes[pictures:]:
+        unused.set_axis_off()
+    return drawn, axes[:pictures]
+
+
+def as_label(name: str, most: int = 60) -> str:
+    """Return a name from a run or a study as a label with at most `most` characters."""
     text = escape(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def unit_of(form: Format | Form, highest: float) -> tuple[float, str]:
-    """Return the factor that converts values to a unit, and the unit."""
+def unit_of(form: Form, highest: float) -> tuple[float, str]:
+    """Return the factor that converts values to the unit in which they are drawn, and the unit."""
     match form:
         case "percent":
             return 100.0, "%"
@@ -82,29 +100,25 @@ def unit_of(form: Format | Form, highest: float) -> tuple[float, str]:
 
 
 def labelled(words: str, unit: str) -> str:
+    """Return the label of an axis with its unit, which may be empty."""
     return f"{words} ({unit})" if unit else words
 
 
-def spread_axis(axes: Any, which: str, axis: Axis, highest: float) -> float:
-    """Label an axis and set its scale; return the factor for its values."""
+def label_axis(axes: Any, which: str, axis: Axis, highest: float) -> float:
+    """Label an axis (`which` is "x" or "y") and set its scale. Return the factor that converts values to its unit."""
     factor, unit = unit_of(axis.format, highest)
     getattr(axes, f"set_{which}label")(labelled(axis.label, unit))
     if axis.scale == "log":
-        logarithmic(axes, which)
+        ticker: Any = import_module("matplotlib.ticker")
+        getattr(axes, f"set_{which}scale")("log")
+        side = getattr(axes, f"{which}axis")
+        side.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        side.set_minor_formatter(ticker.NullFormatter())
     return factor
 
 
-def logarithmic(axes: Any, which: str) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks."""
-    ticker: Any = import_module("matplotlib.ticker")
-    getattr(axes, f"set_{which}scale")("log")
-    side = getattr(axes, f"{which}axis")
-    side.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
-    side.set_minor_formatter(ticker.NullFormatter())
-
-
 def in_two_lines(words: str, room: float) -> str:
-    """Break words that are wider than the room (inches) at the space nearest to the middle."""
+    """Return words in two lines, broken at the space nearest to the middle, if they are wider than `room` inches."""
     if len(words) * LETTER <= room or " " not in words:
         return words
     middle = min((abs(place - len(words) / 2), place) for place, sign in enumerate(words) if sign == " ")[1]
@@ -119,7 +133,10 @@ def legend(drawn: Any, handles: Sequence[Any], words: Sequence[str]) -> None:
 
 
 def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
-    """Write figures, given with the names of their files; return the files. Raise `ReportError` without figures."""
+    """Write figures, which are given as pairs of a name and a figure, and return the files.
+
+    Raise `ReportError` if there is no figure, or if a file cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,23 +144,23 @@ def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
     with styled():
         written = [path for name, drawn in sheets for path in save(drawn, folder, name)]
     if not written:
-        raise ReportError(f"{folder}: there is nothing to draw")
+        raise ReportError(f"{folder}: there is nothing to draw in the given runs; analyse them first")
     return written
 
 
 def save(drawn: Any, folder: Path, name: str) -> list[Path]:
-    """Write a figure as files, each whole or not at all."""
+    """Write a figure as PDF and PNG, and return the files. Raise `ReportError` if a file exists that is not ours."""
     files = {kind: folder / f"{name}.{kind}" for kind in KINDS}
     for path in files.values():
-        _require_figure_or_nothing(path)
+        require_own_or_nothing(path, _is_figure, "figure", "--figures")
     pictures = {"png": _as_png(drawn), "pdf": _as_pdf(drawn)}
     for kind, path in files.items():
-        write_bytes(path, pictures[kind], "figure")
+        write_file(path, pictures[kind], "figure")
     return list(files.values())
 
 
 def _as_png(drawn: Any) -> bytes:
-    """Return the figure as PNG, and keep its layout for the PDF, since the layout takes as long as drawing."""
+    """Return the figure as PNG, and fix its layout for the PDF: computing the layout takes as long as drawing."""
     drawn.set_dpi(DOTS_PER_INCH)
     held = BytesIO()
     import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn).print_png(
@@ -161,15 +178,6 @@ def _as_pdf(drawn: Any) -> bytes:
     return held.getvalue()
 
 
-def _require_figure_or_nothing(path: Path) -> None:
-    """Raise `ReportError` if a file at this path is not a figure of this program."""
-    try:
-        if path.is_file() and not path.is_symlink():
-            data = path.read_bytes()
-            if any(marker in data for marker in _MARKERS):
-                return
-        elif not path.exists() and not path.is_symlink():
-            return
-    except OSError as error:
-        raise ReportError(f"{path}: cannot write the figure ({error.strerror})") from None
-    raise ReportError(f"{path}: exists and is not a figure of Hearsay; choose another --figures or remove it")
+def _is_figure(file: BinaryIO) -> bool:
+    data = file.read()
+    return any(marker in data for marker in _MARKERS)

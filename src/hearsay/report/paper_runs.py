@@ -20,23 +20,24 @@ from hearsay.report.paper import (
     HATCHES,
     MARKS,
     TWO_COLUMNS,
+    as_label,
+    grid,
     in_two_lines,
+    label_axis,
     labelled,
     legend,
     sheet,
-    shown,
-    spread_axis,
     unit_of,
     write_sheets,
 )
+from hearsay.report.run_page import figures_of
 from hearsay.report.runs import Selection, open_runs
-from hearsay.report.write import figures_of
 
 Series = Sequence[dict[str, Any]]
 _LEGEND, _FOOT = 0.28, 0.45
 """Inches for a line of the legend, and for the labels of an axis."""
 _PANEL_PIXELS = 130.0
-"""Pixels of a panel's height on the page that become an inch on paper."""
+"""Pixels per inch: the height of a panel on the page, divided by its height on paper."""
 _MARKS_APART = 0.16
 """Distance between two marks of a line, as a share of the diagonal of the axes."""
 _LARGEST_MARK, _SMALLEST_MARK = 5.0, 3.0
@@ -45,7 +46,7 @@ _MAX_NAME_LENGTH = 40
 
 
 def write_run_figures(runs: Sequence[Path], folder: Path) -> list[Path]:
-    """Write every chart of the report that has data; return the files."""
+    """Write every chart of the report that has data, and return the files."""
     return write_sheets(_run_sheets(open_runs(runs)), folder)
 
 
@@ -60,7 +61,7 @@ def _run_sheets(selection: Selection) -> Iterator[tuple[str, Any]]:
 
 
 def _file_names(topics: Sequence[str]) -> list[str]:
-    """Return a different name for each topic, which any file system accepts."""
+    """Return a different name for the files of each topic, of lower-case letters, digits and dashes."""
     names: list[str] = []
     for number, topic in enumerate(topics):
         name = re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")[:_MAX_NAME_LENGTH] or f"topic-{number}"
@@ -69,7 +70,7 @@ def _file_names(topics: Sequence[str]) -> list[str]:
 
 
 def drawn_sheet(figure: Figure, series: Series, runs: Selection) -> Any:
-    """Draw a figure. `series` are its series of one topic."""
+    """Draw a chart. `series` are its series about one topic."""
     return _DRAW[figure.kind](figure, series, runs)
 
 
@@ -80,13 +81,13 @@ def _lines(figure: Figure, series: Series, runs: Selection) -> Any:
     lines = sum(bool(each) for each in entries)
     width = TWO_COLUMNS if figure.wide else COLUMN
     drawn = sheet(width, sum(heights) + _FOOT + _LEGEND * lines)
-    grid = drawn.subplots(len(used), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    panes = drawn.subplots(len(used), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     assert figure.x is not None
     across = 1.0
-    for axes, number in zip(grid, used, strict=True):
+    for axes, number in zip(panes, used, strict=True):
         here = [each for each in series if _panel(each) == number]
         y = figure.panels[number].y
-        factor = spread_axis(axes, "y", y, _highest(here, "y", "high"))
+        factor = label_axis(axes, "y", y, _highest(here, "y", "high"))
         across = unit_of(figure.x.format, _highest(series, "x"))[0]
         for each in here:
             _line(axes, each, across, factor, runs)
@@ -94,8 +95,8 @@ def _lines(figure: Figure, series: Series, runs: Selection) -> Any:
             axes.set_ylim(0, y.top * factor * 1.02)
         elif y.scale == "linear" and not y.zoom and min(_all_values(here, ("y", "low")), default=0.0) >= 0:
             axes.set_ylim(bottom=0)
-    spread_axis(grid[-1], "x", figure.x, _highest(series, "x"))
-    for axes, height in zip(grid, heights, strict=True):
+    label_axis(panes[-1], "x", figure.x, _highest(series, "x"))
+    for axes, height in zip(panes, heights, strict=True):
         axes.set_ylabel(in_two_lines(axes.get_ylabel(), height))
     _legend(drawn, entries, runs)
     return drawn
@@ -116,21 +117,18 @@ def _line(axes: Any, each: dict[str, Any], across: float, factor: float, runs: S
 
 
 def _mark(run: int, runs: Selection, alone: bool = False) -> dict[str, Any]:
-    """Return the style of the marks at some points of a run's lines, so that runs differ without colours.
+    """Return the style of the marks on a run's lines. Marks distinguish the runs without colours.
 
-    The first runs have the largest marks, and each run has its marks at other points, so that no mark covers another.
-    A single run has a mark only if its line is one point (`alone`).
+    A line has marks at some of its points. The marks of each run are at other points, and those of later runs are
+    smaller, so that no mark covers another. A single run has a mark only if its line is one point (`alone`).
     """
     count = len(runs.runs)
     if count == 1:
         return {"marker": "." if alone else None}
     apart = _MARKS_APART * run / count
     size = _LARGEST_MARK - (_LARGEST_MARK - _SMALLEST_MARK) * run / (count - 1)
-    return {
-        "marker": MARKS[mark_of(runs.colours[run])],
-        "markersize": size,
-        "markevery": (apart, _MARKS_APART),
-    }
+    marker = MARKS[mark_of(runs.colours[run])]
+    return {"marker": marker, "markersize": size, "markevery": (apart, _MARKS_APART)}
 
 
 def _bars(figure: Figure, series: Series, runs: Selection) -> Any:
@@ -139,12 +137,12 @@ def _bars(figure: Figure, series: Series, runs: Selection) -> Any:
     drawn = sheet(COLUMN, 0.7 + 0.14 * len(categories) * max(1.6, len(series)) + _LEGEND * bool(entries))
     axes = drawn.subplots()
     assert figure.x is not None
-    factor = spread_axis(axes, "x", figure.x, _highest(series, "values"))
+    factor = label_axis(axes, "x", figure.x, _highest(series, "values"))
     thick = 0.8 / len(series)
     for place, each in enumerate(series):
         at = np.arange(len(categories)) + (place - (len(series) - 1) / 2) * thick
         axes.barh(at, _values(each["values"]) * factor, thick, **_bar(_run(each), runs))
-    axes.set_yticks(range(len(categories)), [shown(name) for name in categories])
+    axes.set_yticks(range(len(categories)), [as_label(name) for name in categories])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     patches: Any = import_module("matplotlib.patches")
@@ -155,7 +153,7 @@ def _bars(figure: Figure, series: Series, runs: Selection) -> Any:
 
 
 def _bar(run: int, runs: Selection) -> dict[str, Any]:
-    """Return the style of a run's bars; hatches distinguish the runs without colours."""
+    """Return the style of a run's bars. Hatches distinguish the runs without colours."""
     hatch = HATCHES[run % len(HATCHES)] if len(runs.runs) > 1 else ""
     return {"facecolor": _colour(runs, run), "edgecolor": "white", "linewidth": 0.3, "hatch": hatch}
 
@@ -171,7 +169,7 @@ def _mesh(figure: Figure, series: Series, runs: Selection) -> Any:
 
 
 def _spread(figure: Figure, series: Series, runs: Selection) -> Any:
-    """Draw the spread of a message; colours are times."""
+    """Draw the spread of a message; the colour of a node is the time of its delivery."""
 
     def fill(axes: Any, each: dict[str, Any]) -> Any:
         typical = each["messages"][0]
@@ -192,27 +190,22 @@ def _spread(figure: Figure, series: Series, runs: Selection) -> Any:
 
 
 def _pictures(series: Series, runs: Selection, fill: Callable[[Any, dict[str, Any]], Any], words: str) -> Any:
-    """Draw a square for each run, two in a row, each with its own colour scale; `words` label the scale."""
-    across = min(2, len(series))
-    down = -(-len(series) // across)
-    drawn = sheet(COLUMN * across, 3.4 * down)
-    grid = drawn.subplots(down, across, squeeze=False).ravel()
-    for axes in grid[len(series) :]:
-        axes.set_axis_off()
-    for axes, each in zip(grid, series, strict=False):
+    """Draw a square picture for each run, two in a row. Each has a scale of colours with the label `words`."""
+    drawn, panes = grid(len(series), (COLUMN, 2 * COLUMN), 3.4)
+    for axes, each in zip(panes, series, strict=True):
         dots = fill(axes, each)
         axes.set_aspect("equal")
         axes.set_axis_off()
         if len(runs.runs) > 1:
-            axes.set_title(shown(runs.runs[_run(each)].label, 40), loc="left")
+            axes.set_title(as_label(runs.runs[_run(each)].label, 40), loc="left")
         drawn.colorbar(dots, ax=axes, location="bottom", shrink=0.7, aspect=30, pad=0.02, label=words)
     return drawn
 
 
 def _runs_in(series: Series, runs: Selection) -> list[tuple[int, str]]:
-    """Return the runs of a legend: none for a single run."""
+    """Return the runs in a legend with their names; an empty list if the report has a single run."""
     there = sorted({_run(each) for each in series}) if len(runs.runs) > 1 else []
-    return [(run, shown(runs.runs[run].label, 40)) for run in there]
+    return [(run, as_label(runs.runs[run].label, 40)) for run in there]
 
 
 def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
@@ -221,7 +214,7 @@ def _measures_in(figure: Figure, series: Series) -> list[tuple[int, str]]:
 
 
 def _legend(drawn: Any, entries: tuple[list[tuple[int, str]], list[tuple[int, str]]], shown_runs: Selection) -> None:
-    """Add a legend: runs by colour and mark, measures by dashes."""
+    """Add a legend of runs (by colour and mark) and of measures (by dashes)."""
     runs, measures = entries
     axes = drawn.axes[0]
     handles = [

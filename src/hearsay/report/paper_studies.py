@@ -9,38 +9,41 @@ from typing import Any
 import numpy as np
 
 from hearsay.metrics import BY_NAME, Metric
+from hearsay.number_text import FORMS, plain
 from hearsay.report.paper import (
     COLOURS,
     COLUMN,
     MARKS,
     TWO_COLUMNS,
+    as_label,
+    grid,
     in_two_lines,
     labelled,
     legend,
     sheet,
-    shown,
     unit_of,
     write_sheets,
 )
 from hearsay.report.study_charts import COPIES, SPEED, Curve, Facet, StudyCharts, bounds_of, extent, front_scales
 from hearsay.report.svg import Scale, scale_of_axis, scale_of_values
 from hearsay.studies.runner import Swept
-from hearsay.text.numbers import FORMS, plain
 
+_WIDTHS = COLUMN, TWO_COLUMNS
 _HEIGHT = 2.1
+"""Height of a row of curves in inches."""
 _NAME_PIXELS, _LINE_PIXELS = 70, 10
-"""Width and height that the name of a point needs, in pixels (100 per inch)."""
+"""Width and height of the space for the name of a point, in pixels. An inch has 100 pixels."""
 _EDGE = 0.03
 """Margin beyond each end of a scale, as a share of its length."""
 
 
 def write_study_figures(swept: Swept, folder: Path) -> list[Path]:
-    """Write the charts of a sweep; return the files."""
+    """Write the charts of a sweep, and return the files."""
     return write_sheets(study_sheets(swept), folder)
 
 
 def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:
-    """Yield each chart with the name of its file."""
+    """Yield the name of the file and the drawing of each chart."""
     charts = StudyCharts(swept)
     for kind, metric, facets in charts.charts():
         if facets and kind == "maps":
@@ -52,18 +55,18 @@ def study_sheets(swept: Swept) -> Iterator[tuple[str, Any]]:
 
 
 def _curves(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
-    names = {number: shown(name) for number, name in charts.legend.items()}
-    drawn, grid = _grid(len(facets), bool(names))
+    names = {number: as_label(name) for number, name in charts.legend.items()}
+    drawn, panes = grid(len(facets), _WIDTHS, _HEIGHT, 0.3 * bool(names), sharey=True)
     x, places = scale_of_axis(charts.x_axis)
     y = scale_of_values(extent(facets, metric), metric.form)
     handles: dict[int, Any] = {}
-    for axes, facet in zip(grid, facets, strict=False):
+    for axes, facet in zip(panes, facets, strict=True):
         for curve in facet.curves:
             across = [x.at(places[step]) for step, _ in curve.means]
             handles[curve.colour] = _curve(axes, across, y, curve, metric)
         _mark_scales(axes, x, y)
-        axes.set_title(shown(facet.title), loc="left")
-        axes.set_xlabel(shown(charts.x_axis.name))
+        axes.set_title(as_label(facet.title), loc="left")
+        axes.set_xlabel(as_label(charts.x_axis.name))
         axes.set_ylabel(metric.title)
     if names:
         order = sorted(handles)
@@ -83,11 +86,11 @@ def _curve(axes: Any, across: Sequence[float], y: Scale, curve: Curve, metric: M
 
 
 def _mark_scales(axes: Any, x: Scale, y: Scale) -> None:
-    """Set the limits and ticks of both axes from scales, which map values to positions from 0 to 1."""
+    """Set the limits and ticks of both axes. Positions on the axes are from 0 to 1, as the scales return them."""
     for which, scale in (("x", x), ("y", y)):
         getattr(axes, f"set_{which}lim")(-_EDGE, 1 + _EDGE)
         places, words = zip(*scale.ticks, strict=True)
-        getattr(axes, f"set_{which}ticks")(places, [shown(plain(each), 20) for each in words])
+        getattr(axes, f"set_{which}ticks")(places, [as_label(plain(each), 20) for each in words])
 
 
 def _maps(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
@@ -102,25 +105,24 @@ def _maps(charts: StudyCharts, facets: Sequence[Facet], metric: Metric) -> Any:
     lowest = lowest if lowest < highest else 0.9 * highest
     factor, unit = unit_of(metric.form, highest)
     height = 0.9 + 0.32 * len(down.steps)
-    drawn, grid = _grid(len(tables), False, height)
+    drawn, panes = grid(len(tables), _WIDTHS, height, sharey=True)
     image: Any = None
-    for axes, facet, table in zip(grid, facets, tables, strict=False):
-        image = axes.imshow(
-            table * factor, cmap="cividis", vmin=lowest * factor, vmax=highest * factor, aspect="auto"
-        )
+    for axes, facet, table in zip(panes, facets, tables, strict=True):
+        ends = {"vmin": lowest * factor, "vmax": highest * factor}
+        image = axes.imshow(table * factor, cmap="cividis", aspect="auto", **ends)
         axes.grid(False)
-        axes.set_title(shown(facet.title), loc="left")
-        axes.set_xticks(range(len(across.steps)), [shown(label, 14) for label in across.labels])
-        axes.set_yticks(range(len(down.steps)), [shown(label, 14) for label in down.labels])
-        axes.set_xlabel(shown(across.name))
-        axes.set_ylabel(in_two_lines(shown(down.name), height))
+        axes.set_title(as_label(facet.title), loc="left")
+        axes.set_xticks(range(len(across.steps)), [as_label(label, 14) for label in across.labels])
+        axes.set_yticks(range(len(down.steps)), [as_label(label, 14) for label in down.labels])
+        axes.set_xlabel(as_label(across.name))
+        axes.set_ylabel(in_two_lines(as_label(down.name), height))
         for (row, place), value in np.ndenumerate(table):
             is_bright = highest > lowest and (value - lowest) / (highest - lowest) > 0.55
             words = "n/m" if np.isnan(value) else FORMS[metric.form](float(value))
             colour = "black" if is_bright else "white"
             axes.text(place, row, words, ha="center", va="center", fontsize=6, color=colour)
     words = in_two_lines(labelled(metric.title, unit), height)
-    drawn.colorbar(image, ax=list(grid[: len(tables)]), label=words)
+    drawn.colorbar(image, ax=list(panes), label=words)
     return drawn
 
 
@@ -130,44 +132,33 @@ def _front(charts: StudyCharts) -> Any:
     x, y = front_scales(charts.drawn_fronts)
     handles: dict[int, Any] = {}
     for number, front in enumerate(charts.drawn_fronts):
-        line = [x.at(spot.copies.mean) for spot in front.members], [y.at(spot.speed.mean) for spot in front.members]
-        axes.plot(*line, color=COLOURS[number % len(COLOURS)] if charts.routers is None else "#888888", zorder=1)
-        for spot in front.spots:
-            place = charts.colour_of(spot.point, number)
+        line = [x.at(one.copies.mean) for one in front.members], [y.at(one.speed.mean) for one in front.members]
+        axes.plot(*line, color=COLOURS[number % len(COLOURS)] if charts.router_axis is None else "#888888", zorder=1)
+        for one in front.points:
+            place = charts.colour_of(one.point, number)
             colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
             look = {"color": colour, "marker": mark, "linestyle": "none"}
-            face = colour if spot.is_candidate else "white"
-            axes.plot(x.at(spot.copies.mean), y.at(spot.speed.mean), markerfacecolor=face, **look)
+            face = colour if one.is_candidate else "white"
+            axes.plot(x.at(one.copies.mean), y.at(one.speed.mean), markerfacecolor=face, **look)
             handles[place] = axes.plot([], [], **look)[0]
     _mark_scales(axes, x, y)
     axes.set_xlabel(BY_NAME[COPIES].title)
     axes.set_ylabel(BY_NAME[SPEED].title)
-    _name_spots(axes, charts, x, y)
+    _name_points(axes, charts, x, y)
     names = {place: name for place, name in charts.front_legend.items() if place in handles}
     if len(names) > 1:
-        legend(drawn, [handles[place] for place in names], [shown(name) for name in names.values()])
+        legend(drawn, [handles[place] for place in names], [as_label(name) for name in names.values()])
     return drawn
 
 
-def _name_spots(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
-    """Write the names of points of fronts, except names that would overlap others."""
+def _name_points(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
+    """Write the names of the points of all fronts, except names that would overlap another name."""
     taken: list[tuple[float, float]] = []
     for front in charts.drawn_fronts:
-        for spot in front.spots:
-            place = x.at(spot.copies.mean), y.at(spot.speed.mean)
+        for one in front.points:
+            place = x.at(one.copies.mean), y.at(one.speed.mean)
             across, up = axes.transData.transform(place)
             if all(abs(across - left) > _NAME_PIXELS or abs(up - low) > _LINE_PIXELS for left, low in taken):
                 taken.append((across, up))
-                name = shown(charts.name_of(spot.point, front), 24)
+                name = as_label(charts.name_of(one.point, front), 24)
                 axes.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=6)
-
-
-def _grid(facets: int, with_legend: bool, height: float = _HEIGHT) -> tuple[Any, Any]:
-    """Return a figure with axes for each facet: one fills a column, several are in rows of two with one y axis."""
-    across = min(2, facets)
-    down = -(-facets // across)
-    drawn = sheet(COLUMN if across == 1 else TWO_COLUMNS, height * down + 0.3 * with_legend)
-    grid = drawn.subplots(down, across, squeeze=False, sharey=True).ravel()
-    for axes in grid[facets:]:
-        axes.set_axis_off()
-    return drawn, grid

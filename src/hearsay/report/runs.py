@@ -1,18 +1,20 @@
-"""Analysed runs: their result tables, read on demand, and a row over all topics of a run.
+"""Analysed runs: their result tables, read on demand, and metrics of all topics of a run together.
 
 Rules:
 
-* `hearsay.pipeline.output.tables` defines the tables. A missing column or an unreadable file is an error with its
-  path; a missing table is empty, and its figures say so.
-* A view is a run with one of its topics. Topics of different runs belong together by name.
-* Over all topics, counts and bytes are sums, ratios are ratios of sums, and percentiles are over all deliveries. A
-  figure that no table has for all topics together is None.
+* `hearsay.pipeline.output.tables` defines the tables. A missing column or an unreadable file is an error with the
+  path. A missing table has no rows, and the page gives the reason in place of a chart.
+* A view is a run with one of its topics, or with all of its topics together. Topics of different runs with the same
+  name are the same topic.
+* For all topics together, counts and bytes are sums, ratios are ratios of sums, and percentiles are over all
+  deliveries. A metric that no table has for all topics together is None.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -25,24 +27,24 @@ from numpy.typing import NDArray
 
 from hearsay.foreign_files import MAX_TOML_BYTES, read_bytes
 from hearsay.metrics import LATENCY_PERCENTS
-from hearsay.pipeline.input.run_facts import scenario_of, summary_of
-from hearsay.pipeline.output.stored_tables import arrow_schema, stored_files
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, arrow_schema, stored_files
+from hearsay.pipeline.run_facts import SCRIPT_ROLE, scenario_of, summary_of
 from hearsay.report import palette
 from hearsay.report.html import ReportError
 from hearsay.studies.settings import settings_of
+from hearsay.trace.compare_runs import other_sizes
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute, plain, read_plain
 from hearsay.trace.folder.foreign_parquet import open_foreign
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
-from hearsay.trace.read.verify import other_sizes
-from hearsay.trace.write.run_folder import DICTIONARIES
+from hearsay.trace.folder.run_folder import DICTIONARIES
 
 MAX_TOPICS = 6
 MAX_VIEWS = 36
-"""Maximum views, which keep a report below 5 MB; with more runs, fewer topics can be chosen."""
+"""Maximum views of single topics, so that a report is below 5 MB. With more runs, a page has fewer topics."""
 SCENARIO = "scenario.toml"
-SCRIPT_ROLE = "script"
+PAYLOAD = "publish"
+"""The kind of an RPC part that is a message."""
 US_PER_S = 1_000_000
 
 Row = Mapping[str, Any]
@@ -51,7 +53,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class View:
-    """A topic of a run, or all its topics together: the subject of a line in a chart."""
+    """A topic of a run, or all topics of a run together: the subject of a line in a chart."""
 
     run: int
     """Index of the run in `Selection.runs`."""
@@ -60,19 +62,22 @@ class View:
     topic: int | None
     """Number of the topic in the run; None for all topics together."""
     headline: Row
+    """The row of the table `headline` about the topic; for all topics together, the row of `all_topics`."""
     nodes: int | None
-    """Number of the topic's members and of other nodes that sent parts of the topic; None if unknown."""
+    """Number of the topic's nodes (see `Run.nodes_of`) or, for all topics, of the run's nodes; None if unknown."""
     alone: bool
-    """True if the run has no other topic."""
+    """True if the topic is the only one of the run."""
 
     def rows(self, table: Any) -> Any:
-        """Return the rows of a result table that are about the topic."""
+        """Return the rows of a result table that are about the topic; for all topics together, all rows."""
         if self.topic is None:
             return table
         return table.filter(compute.equal(table.column("topic"), self.topic))
 
     def rows_and_loose(self, table: Any) -> Any:
-        """Return the rows of the topic; if it is the only one, also rows without a topic (IWANT, connections)."""
+        """Return the rows of a result table that are about the topic. If the run has no other topic, include rows
+        without a topic (IWANT, connections).
+        """
         if self.topic is None or not self.alone:
             return self.rows(table)
         return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
@@ -80,11 +85,13 @@ class View:
 
 @dataclass
 class Run:
-    """A run of the report. Labels are unique."""
+    """A run of the report."""
 
     folder: Path
     label: str
+    """Name of the run; unique in the report."""
     headlines: list[Row]
+    """The rows of the table `headline`, one for each topic."""
     views: list[View] = field(default_factory=list[View])
 
     @property
@@ -93,51 +100,56 @@ class Run:
         return [view for view in self.views if view.topic is not None]
 
     def read(self, table: str, *columns: str) -> Any:
-        """Return a table as Arrow, with some or all columns. A missing table has no rows."""
+        """Return these columns of a result table, by default all, as an Arrow table. A missing table has no rows."""
         return _read(self.folder, table, columns or TABLES[table].names)
 
     def nodes_of(self, headline: Row) -> int | None:
-        """Return the number of a topic's nodes from the table `balance`; without it, that of the run's nodes."""
+        """Return the number of a topic's nodes, from the table `balance`.
+
+        If the table has no row of the topic, return the number of nodes of the run; None if it is unknown.
+        """
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
     def why_not(self, figure: str) -> str | None:
-        """Return the reason from the table `measured` why the trace lacks a figure; None if it has the figure."""
+        """Return the reason in the table `measured` why a figure was not measured; None if it was measured."""
         return self._unmeasured.get(figure)
 
     @property
     def of_real_nodes(self) -> bool:
-        """Return True if the trace lacks figures, as traces of real nodes do."""
+        """Return True if any figure was not measured (`why_not`). This is so only in runs of real nodes."""
         return bool(self._unmeasured)
 
     def without_scripts(self, table: Any) -> Any:
-        """Return the rows of nodes, without those of scripts that inject messages."""
+        """Return the rows of a table by node without those of scripts, which inject messages and are not nodes."""
         return table.filter(compute.invert(compute.is_in(table.column("node"), self._scripts)))
 
     def is_script(self, node: int | None) -> bool:
-        """Return whether this is a script that injects messages."""
+        """Return True if this is the number of a script that injects messages."""
         return node in self._scripts.to_pylist()
 
     @cached_property
     def settings(self) -> dict[str, object] | None:
-        """Return the settings of the resolved scenario; None without a simulation."""
+        """Return the settings of the resolved scenario; None if the folder has no readable scenario."""
         try:
             return settings_of(read_bytes(self.folder / SCENARIO, MAX_TOML_BYTES).decode())
         except (OSError, ValueError):
             return None
 
     def setting(self, key: str) -> float | None:
-        """Return a numeric setting; None if it is missing or no number."""
+        """Return a numeric setting; None if the setting is missing or is not a number."""
         value = (self.settings or {}).get(key)
         return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Return the summary that the engine wrote; empty without one."""
+        """Return the summary that the engine wrote; an empty dictionary if there is none."""
         return summary_of(self.folder)
 
     @cached_property
     def damaged_files(self) -> list[str]:
-        """Return the trace files that differ from the manifest; none without a trace, as after `analyze --out`."""
+        """Return a line for each trace file that is missing, or whose size differs from the manifest. Return an empty
+        list if the folder has no trace files, as after `analyze --out`.
+        """
         if not (self.folder / MANIFEST).exists():
             return []
         manifest = load_manifest(self.folder)
@@ -157,11 +169,9 @@ class Run:
         path = self.folder / DICTIONARIES / "peers.parquet"
         if not path.is_file():
             return pa.array([], pa.int32())
-        try:
+        with _reading(path):
             table = read_plain(path, ("peer", "role"))
             return table.filter(compute.equal(table.column("role"), SCRIPT_ROLE)).column("peer").combine_chunks()
-        except DAMAGED as error:
-            raise ReportError(f"{path}: cannot be read ({_first_line(error)})") from error
 
     @cached_property
     def start_us(self) -> int:
@@ -176,32 +186,34 @@ class Selection:
 
     runs: Sequence[Run]
     topics: Sequence[str]
-    """Names of the topics. If there are several, the first entry is all of them together."""
+    """Names of the topics. If there are several topics, the first entry is `ALL_TOPICS`, for all of them together."""
     left_out: int
-    """Number of topics that are not in the report."""
+    """Number of topics without views: only the table of all metrics has them."""
 
     @cached_property
     def routers(self) -> list[str | None]:
-        """Return the names of the runs' routers."""
+        """Return the name of each run's router; None if unknown."""
         return [run.headlines[0]["router"] if run.headlines else None for run in self.runs]
 
     @cached_property
     def colours(self) -> list[int]:
-        """Return the numbers of the runs' colours and marks: those of their routers."""
+        """Return the number of each run's colour and mark, by its router (see `palette.numbers_of`)."""
         return palette.numbers_of(self.routers)
 
     def colour(self, run: int) -> int:
-        """Return the colour of a run without its mark."""
+        """Return the number of a run's colour; runs with the same colour have different marks."""
         return self.colours[run] % palette.COUNT
 
     @property
     def overall(self) -> bool:
-        """Return whether the first topic is all topics together."""
+        """Return True if the first entry of `topics` is `ALL_TOPICS`."""
         return len(self.topics) > 1
 
 
 def open_runs(folders: Sequence[Path]) -> Selection:
-    """Open runs, with views for all topics together and for the topics with the lowest delivery."""
+    """Open runs with their views: of the topics with the lowest delivery ratios and, if there are several topics, of
+    all topics together. Raise `ReportError` if a run has not been analysed or cannot be read.
+    """
     runs = [_open_run(folder) for folder in folders]
     _make_labels_unique(runs)
     in_order = worst_first(runs)
@@ -223,14 +235,16 @@ def open_runs(folders: Sequence[Path]) -> Selection:
 
 
 def worst_first(runs: Sequence[Run]) -> list[str]:
-    """Return the topics, those with the lowest delivery ratio first, then those with the most messages."""
-    rows = sorted((row for run in runs for row in run.headlines), key=_trouble)
+    """Return the names of the topics, in ascending order of their lowest delivery ratio in any run. Among topics with
+    equal ratios, those with more messages come first; topics without a ratio are last.
+    """
+
+    def order(row: Row) -> tuple[float, int, str]:
+        ratio = row["delivery_ratio"]
+        return 2.0 if ratio is None else float(ratio), -(row["messages"] or 0), topic_name(row)
+
+    rows = sorted((row for run in runs for row in run.headlines), key=order)
     return list(dict.fromkeys(topic_name(row) for row in rows))
-
-
-def _trouble(headline: Row) -> tuple[float, int, str]:
-    ratio = headline["delivery_ratio"]
-    return (2.0 if ratio is None else float(ratio), -(headline["messages"] or 0), topic_name(headline))
 
 
 def topic_name(headline: Row) -> str:
@@ -241,9 +255,12 @@ def topic_name(headline: Row) -> str:
 def _open_run(folder: Path) -> Run:
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such run folder")
-    if _open(folder, "headline") is None:
+    if not _open(folder, "headline"):
         raise ReportError(f"{folder}: this run has not been analysed; run `hearsay analyze {folder}` first")
-    _require_readable(folder)
+    summary_of(folder)
+    scenario_of(folder)  # these raise an error for a damaged file
+    if (folder / MANIFEST).exists():
+        load_manifest(folder)
     rows: list[Row] = [
         {key: None if isinstance(value, float) and isnan(value) else value for key, value in row.items()}
         for row in _read(folder, "headline", TABLES["headline"].names).to_pylist()
@@ -252,16 +269,8 @@ def _open_run(folder: Path) -> Run:
     return Run(folder, name, [row for row in rows if row["topic"] is not None])
 
 
-def _require_readable(folder: Path) -> None:
-    """Raise an error for a damaged summary, scenario or manifest."""
-    summary_of(folder)
-    scenario_of(folder)
-    if (folder / MANIFEST).exists():
-        load_manifest(folder)
-
-
 def _make_labels_unique(runs: Sequence[Run]) -> None:
-    """Add folders to equal names, and numbers to equal folders."""
+    """Add the folder to a label that several runs have, and also a number if several runs have the same folder."""
     taken = Counter(run.label for run in runs)
     for run in runs:
         if taken[run.label] > 1:
@@ -275,43 +284,32 @@ def _make_labels_unique(runs: Sequence[Run]) -> None:
 
 def _read(folder: Path, table: str, columns: Sequence[str]) -> Any:
     schema = pa.schema([arrow_schema(TABLES[table]).field(name) for name in columns])
-    try:
-        return _joined((file.read(schema.names) for file in _open(folder, table) or ()), schema)
-    except DAMAGED as error:
-        raise _unreadable(folder, table, error) from error
+    with _reading(folder / METRICS_FOLDER / table):
+        parts = [plain(file.read(schema.names)).select(schema.names).cast(schema) for file in _open(folder, table)]
+        return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def _joined(tables: Iterable[Any], schema: Any) -> Any:
-    found = (plain(table).select(schema.names).cast(schema) for table in tables)
-    return pa.concat_tables([schema.empty_table(), *found])
-
-
-def _open(folder: Path, table: str) -> Any:
-    """Return the files of a finished table; None if it was not written."""
-    try:
-        files = [open_foreign(file, TABLES[table].names) for file in stored_files(folder, table)]
-    except DAMAGED as error:
-        raise _unreadable(folder, table, error) from error
-    for name in (name for file in files for name in TABLES[table].names if name not in file.schema_arrow.names):
-        path = _path(folder, table)
+def _open(folder: Path, table: str) -> list[Any]:
+    """Return the files of a result table; an empty list if the table was not written."""
+    path, names = folder / METRICS_FOLDER / table, TABLES[table].names
+    with _reading(path):
+        files = [open_foreign(file, names) for file in stored_files(folder, table)]
+    for name in (name for file in files for name in names if name not in file.schema_arrow.names):
         raise ReportError(f"{path}: column {name} is missing; run `hearsay analyze {folder}` again")
-    return files or None
+    return files
 
 
-def _path(folder: Path, table: str) -> Path:
-    return folder / METRICS_FOLDER / table
-
-
-def _unreadable(folder: Path, table: str, error: Exception) -> ReportError:
-    return ReportError(f"{_path(folder, table)}: cannot be read ({_first_line(error)})")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+@contextmanager
+def _reading(path: Path) -> Generator[None]:
+    """Raise a `ReportError` that names the path if a file is damaged."""
+    try:
+        yield
+    except DAMAGED as error:
+        first = str(error).partition("\n")[0]
+        raise ReportError(f"{path}: cannot be read ({first})") from error
 
 
 ALL_TOPICS = "all topics"
-_PAYLOAD = "publish"
 _OF_THE_RUN = ("run", "router", "nodes", "state_bytes_mean", "state_bytes_max", "start_us", "seconds", "complete")
 
 
@@ -321,7 +319,7 @@ def total(rows: Any, name: str) -> int:
 
 
 def all_topics(run: Run) -> dict[str, Any]:
-    """Return a row like those of the table `headline`, over all topics of a run."""
+    """Return a row for all topics of a run together, with the columns of the table `headline`."""
     rows = run.headlines
     row: dict[str, Any] = dict.fromkeys(TABLES["headline"].names)
     row |= {name: rows[0][name] for name in _OF_THE_RUN}
@@ -333,18 +331,13 @@ def all_topics(run: Run) -> dict[str, Any]:
 
 def _latencies(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     known = [row["latency_max_ms"] for row in rows if row["latency_max_ms"] is not None]
-    slowest: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
-    table = run.read("latency", "latency_us", "deliveries")
+    found: dict[str, float | None] = {"latency_max_ms": max(known, default=None)}
+    table = run.read("latency", "latency_us", "deliveries").sort_by("latency_us")
     table = table.filter(compute.is_valid(table.column("latency_us")))
-    if not len(table):
-        return slowest
-    latencies, deliveries = (column(table, name) for name in ("latency_us", "deliveries"))
-    order = np.argsort(latencies, kind="stable")
-    upto = np.cumsum(deliveries[order])
-    return {
-        f"latency_{name}_ms": float(latencies[order][np.searchsorted(upto, percent / 100 * upto[-1])]) / 1000
-        for name, percent in LATENCY_PERCENTS.items()
-    } | slowest
+    latencies, upto = column(table, "latency_us"), np.cumsum(column(table, "deliveries"))
+    for name, percent in LATENCY_PERCENTS.items() if len(table) else ():
+        found[f"latency_{name}_ms"] = float(latencies[np.searchsorted(upto, percent / 100 * upto[-1])]) / 1000
+    return found
 
 
 def _copies(run: Run) -> dict[str, float | None]:
@@ -365,16 +358,15 @@ def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     sent = compute.sum(table.column("bytes_out")).as_py()
     if not sent:
         return {}
-    payload = table.filter(compute.equal(table.column("kind"), _PAYLOAD))
+    payload = table.filter(compute.equal(table.column("kind"), PAYLOAD))
     share = 1 - (compute.sum(payload.column("bytes_out")).as_py() or 0) / sent
     loads = column(run.without_scripts(table).group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
     every = max(rows[0]["nodes"] or 0, len(loads))
     found: dict[str, float | None] = {"control_bytes_share": share}
     if every and loads.sum():
         mean = float(loads.sum()) / every
-        room = next(
-            (row["bytes_out_mean"] / row["uplink_share_mean"] for row in rows if row["uplink_share_mean"]), None
-        )
+        rooms = (row["bytes_out_mean"] / row["uplink_share_mean"] for row in rows if row["uplink_share_mean"])
+        room = next(rooms, None)
         found |= {"bytes_out_mean": mean, "uplink_share_mean": None if room is None else mean / room}
         if run.why_not("evenness") is None:
             most = float(loads.max())
@@ -384,13 +376,13 @@ def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
 
 
 def _gini(loads: Floats, nodes: int) -> float:
-    """Return the Gini coefficient over `nodes` nodes, as the analysis does; nodes without a load count as 0."""
+    """Return the Gini coefficient of `nodes` nodes, as the analysis does. Nodes without a load have the load 0."""
     ascending = np.sort(np.concatenate((np.zeros(nodes - len(loads)), loads)))
     ranks = np.arange(1, nodes + 1)
     return float(2 * (ranks * ascending).sum() / (nodes * ascending.sum()) - (nodes + 1) / nodes)
 
 
 def column(table: Any, name: str) -> Floats:
-    """Return a column as floats; nulls are nan."""
+    """Return a column of an Arrow table as floats. Nulls become NaN."""
     values: Floats = table.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A check of scores as one HTML file, with curves of scripted peers."""
+"""The report of a score check as one HTML file, with curves of scripted peers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from hearsay.number_text import count, figure, plural, seconds
 from hearsay.report import svg
-from hearsay.report.html import (
-    Html,
-    capitalized,
-    labelled_table,
-    section,
-    tag,
-    write_page,
-)
+from hearsay.report.html import Html, capitalized, cut_table, notes, section, tag, write_page
 from hearsay.report.svg import Scale, scale_of_values, signed_scale
 from hearsay.score_check.check import (
     CHECKS,
@@ -29,18 +23,17 @@ from hearsay.score_check.check import (
 from hearsay.score_check.curves import PARTS, Curve, Played, play_all, traffic_of
 from hearsay.score_check.findings import ScoreFinding
 from hearsay.score_check.offences import levels
-from hearsay.text.numbers import count, figure, plural, seconds
 
 _HIGH = 400
 _CARD_WIDE, _CARD_HIGH = 460, 280
 _LABEL_WIDE, _LABEL_SHARE = 150, 0.33
-"""Maximum width for the names of thresholds at the right of a picture, in pixels and as a share of it."""
+"""Maximum width for the names of thresholds at the right of a picture: in pixels, and as a share of the picture."""
 _LETTERS = 11
 """Height of a line of text in pixels."""
 
 
-def overview(played: Played, width: int = svg.WIDE) -> Html:
-    """Draw the scores of all peers, with the thresholds."""
+def _overview(played: Played, width: int = svg.WIDE) -> Html:
+    """Draw the scores of all scripted peers over time, with the thresholds."""
     curves = played.curves
     plot = _plot(played, [score for curve in curves for score in curve.scores], "Score", width, _HIGH)
     for number, curve in enumerate(curves):
@@ -48,8 +41,8 @@ def overview(played: Played, width: int = svg.WIDE) -> Html:
     return plot.svg("Scores of scripted peers over time")
 
 
-def cards(played: Played) -> Iterator[Html]:
-    """Yield a picture of each peer."""
+def _cards(played: Played) -> Iterator[Html]:
+    """Yield a picture for each scripted peer, with its score and the parts of the score over time."""
     for curve in played.curves:
         there = [number for number in range(len(PARTS)) if any(curve.parts[number])]
         values = [value for number in there for value in curve.parts[number]]
@@ -68,18 +61,17 @@ def cards(played: Played) -> Iterator[Html]:
 
 
 def _caption(curve: Curve) -> str:
-    pruned = (
-        "never pruned" if curve.first_pruned_s is None else f"first pruned after {figure(curve.first_pruned_s)} s"
-    )
+    after_s = curve.first_pruned_s
+    pruned = "never pruned" if after_s is None else f"first pruned after {figure(after_s)} s"
     return f"{capitalized(curve.does)}; {pruned}."
 
 
 def _plot(played: Played, values: Sequence[float], title: str, width: int, height: int) -> svg.Plot:
-    """Return a plot with a line for each threshold."""
+    """Return a plot with a line for each threshold, and with room for `values`, which the caller adds."""
+    thresholds = played.stage.worth.subject.score.thresholds
     lines = levels(played.stage.worth) | {
-        name: getattr(played.stage.worth.subject.score.thresholds, name)
-        for name in ("accept_exchange", "opportunistic_graft")
-    }
+        "accept_exchange": thresholds.accept_exchange, "opportunistic_graft": thresholds.opportunistic_graft,
+    }  # fmt: skip
     end = max(played.curves[0].times_s)
     right = end / (1 - min(_LABEL_WIDE / width, _LABEL_SHARE))
     plot = svg.Plot(_times(end, right), signed_scale([*values, *lines.values()]), width, height, title, "time")
@@ -88,7 +80,9 @@ def _plot(played: Played, values: Sequence[float], title: str, width: int, heigh
 
 
 def _times(end: float, right: float) -> Scale:
-    """Return a scale that ends at `right` and has ticks up to `end`; threshold names are between the two."""
+    """Return a scale of time from 0 to `right`, with ticks up to `end`. The names of thresholds are between `end` and
+    `right`.
+    """
     rounded = scale_of_values([0.0, end], "s")
     share = rounded.at(right)
     ticks = tuple((at / share, words) for at, words in rounded.ticks if at <= rounded.at(end))
@@ -96,7 +90,9 @@ def _times(end: float, right: float) -> Scale:
 
 
 def _thresholds(plot: svg.Plot, lines: Mapping[str, float], right: float) -> Iterator[Html]:
-    """Yield a line for each threshold; close ones share a label above the lowest."""
+    """Yield a line for each threshold, and labels that end at `right`. Thresholds that are close together share one
+    label, above the line of the lowest.
+    """
     groups: list[tuple[float, list[str]]] = []
     for name, level in sorted(lines.items(), key=lambda line: line[1]):
         x, y = plot.place(right, level)
@@ -111,7 +107,7 @@ def _thresholds(plot: svg.Plot, lines: Mapping[str, float], right: float) -> Ite
 def _drawn(
     plot: svg.Plot, number: int, name: str, times: Sequence[float], values: Sequence[float]
 ) -> tuple[Html, ...]:
-    """Return a line with a mark at its end."""
+    """Return a line through the points, and a mark at its end. The mark has a title with the name and the range."""
     places = [plot.place(x, y) for x, y in zip(times, values, strict=True)]
     words = f"{name}: {_span(values)}"
     return svg.polyline(places, "line"), svg.mark(number, places[-1], words)
@@ -125,7 +121,7 @@ _MAX_ROWS = 400
 
 
 def write_score_page(checked: Checked, out: Path) -> None:
-    """Play the scripted peers, and write the page."""
+    """Play the scripted peers (`hearsay.score_check.curves`), and write the page."""
     words = tag("p", tag("span", summary(checked), class_="name"), class_="subject")
     header, sections = [tag("h1", "Score check"), words], _sections(checked, play_all(checked.worth))
     write_page(out, f"{checked.subject.name} – Hearsay score check", header, sections, "score.css")
@@ -143,34 +139,19 @@ def _facts(checked: Checked) -> str:
 
 
 def _sections(checked: Checked, played: Played) -> Iterator[Html]:
-    yield section(
-        "Scores over time",
-        "scores",
-        tag("div", svg.for_screens(partial(overview, played), "Scores of scripted peers over time"),
-            svg.legend(dict(enumerate(curve.name for curve in played.curves))),
-            tag("p", _how_played(checked, played), class_="faint"), class_="card"),
-    )  # fmt: skip
+    chart = svg.for_screens(partial(_overview, played), "Scores of scripted peers over time")
+    legend = svg.legend(dict(enumerate(curve.name for curve in played.curves)))
+    how = tag("p", _how_played(checked, played), class_="faint")
+    yield section("Scores over time", "scores", tag("div", chart, legend, how, class_="card"))
     yield section("Findings", "findings", _findings(checked.findings))
-    yield section(
-        "Parts of the scores",
-        "parts",
-        tag("div", *cards(played), class_="figures"),
-        svg.legend(dict(enumerate(PARTS))),
-    )
-    yield section(
-        "Silence in one topic",
-        "silence",
-        _table(SILENCE_HEAD, list(silence_rows(checked)), "Cost of silence in one topic", (0, 1)),
-        tag("p", "For a peer with the best score in all other topics.", class_="faint"),
-    )
-    yield section(
-        "Offences",
-        "offences",
-        _table(OFFENCE_HEAD, list(offence_rows(checked)), "Number of offences to fall below each threshold", (0,)),
-        tag("p", "Number of offences that bring a peer with the best score below each threshold. Promises are broken "
-                 "at the highest rate per heartbeat; all other offences happen at once. Offences that never lead "
-                 "below 0 are not counted; peers at one address count while they are connected.", class_="faint"),
-    )  # fmt: skip
+    parts = tag("div", *_cards(played), class_="figures"), svg.legend(dict(enumerate(PARTS)))
+    yield section("Parts of the scores", "parts", *parts)
+    table = cut_table(SILENCE_HEAD, list(silence_rows(checked)), "Cost of silence in one topic", (0, 1), _MAX_ROWS)
+    note = tag("p", "For a peer with the best score in all other topics.", class_="faint")
+    yield section("Silence in one topic", "silence", table, note)
+    label = "Number of offences to fall below each threshold"
+    table = cut_table(OFFENCE_HEAD, list(offence_rows(checked)), label, (0,), _MAX_ROWS)
+    yield section("Offences", "offences", table, tag("p", notes()["offences"], class_="faint"))
     facts = [_facts(checked), *not_looked_at(checked.subject)]
     yield section("Definitions", "definitions", _definitions(checked.findings), *(tag("p", words) for words in facts))
 
@@ -178,24 +159,17 @@ def _sections(checked: Checked, played: Played) -> Iterator[Html]:
 def _findings(findings: Sequence[ScoreFinding]) -> Html:
     if not findings:
         return tag("p", "Nothing.", class_="card")
-    items = [
-        tag("li", tag("span", f"{each.severity}: ", class_="severity"), each.words, " ", tag("small", _place(each)),
-            class_=f"severity-{each.severity}")
-        for each in findings[:_MAX_ROWS]
-    ]  # fmt: skip
+    items: list[Html] = []
+    for each in findings[:_MAX_ROWS]:
+        place, line = f": {each.place}" if each.place else "", f", line {each.line}" if each.line else ""
+        severity = tag("span", f"{each.severity}: ", class_="severity")
+        where = tag("small", f"{each.check}{place}{line}")
+        items.append(tag("li", severity, each.words, " ", where, class_=f"severity-{each.severity}"))
     return tag("ul", *items, class_="findings card")
 
 
-def _place(found: ScoreFinding) -> str:
-    line = f", line {found.line}" if found.line else ""
-    return f"{found.check}{f': {found.place}' if found.place else ''}{line}"
-
-
 def _how_played(checked: Checked, played: Played) -> str:
-    words = (
-        "Each scripted peer has its own scorer, from the moment it joins all meshes; offences begin after a third of "
-        "the time. A peer below 0 is pruned; when its score recovers, it is grafted again after its backoff. "
-    )
+    words = notes()["peers"]
     unknown = [topic for topic in played.stage.played if topic.per_refresh is None]
     if unknown:
         rate = traffic_of(checked.worth, unknown[0]) / checked.worth.interval_s
@@ -207,12 +181,6 @@ def _how_played(checked: Checked, played: Played) -> str:
     if played.stage.left_out:
         words += f"{plural(played.stage.left_out, 'group')} of topics with the lowest weight are not played."
     return words
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, text: Sequence[int]) -> Html:
-    more = tag("p", f"{len(rows) - _MAX_ROWS} more are in the output of --json.", class_="faint")
-    table = labelled_table(head, rows[:_MAX_ROWS], label, text)
-    return tag("div", table, more) if len(rows) > _MAX_ROWS else table
 
 
 def _definitions(findings: Sequence[ScoreFinding]) -> Html:

@@ -1,4 +1,4 @@
-"""SVG of pages about studies, scores and messages: scales, and pieces of pictures."""
+"""SVG for pages about studies, scores and messages: scales of axes, and elements of pictures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from math import ceil, copysign, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hearsay.number_text import Form, apart, count, figure
 from hearsay.report import palette
-from hearsay.report.html import Html, asset, join, make_folder, scrolling, tag, write_text
-from hearsay.text.numbers import Form, apart, count, figure
+from hearsay.report.html import Html, ReportError, asset, join, scrolling, tag, write_file
 
 if TYPE_CHECKING:
     from hearsay.studies.axes import Axis
 
 _LOG_FROM = 30
+"""A scale of positive values is logarithmic if the highest value is at least this many times the lowest value."""
 _MAX_TICKS = 6
 _MAX_DENSE_RATIO = 300
 _MAX_LOG_TICKS = 8
@@ -25,20 +26,19 @@ _MAX_SIGNED_TICKS = 7
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A scale of an axis: `at` maps a value to a position from 0 to 1; `ticks` are positions with labels."""
+    """A scale of an axis. `at` maps a value to a position from 0 to 1. `ticks` are positions and their labels."""
 
     at: Callable[[float], float]
     ticks: tuple[tuple[float, str], ...]
 
 
 def scale_of_axis(axis: Axis) -> tuple[Scale, list[float]]:
-    """Return the scale of an axis of a study, and for each step the value that the scale maps."""
+    """Return the scale of an axis of a study, and for each step of the axis the value that the scale maps."""
     numbers = axis.numbers
     steps = len(axis.steps)
     if numbers is None or steps < 2:
-        places = [float(step) for step in range(steps)]
-        ticks = tuple(((place + 0.5) / steps, label) for place, label in zip(places, axis.labels, strict=True))
-        return Scale(lambda value: (value + 0.5) / steps, ticks), places
+        ticks = tuple(((step + 0.5) / steps, label) for step, label in enumerate(axis.labels))
+        return Scale(lambda value: (value + 0.5) / steps, ticks), [float(step) for step in range(steps)]
     low, high = numbers[0], numbers[-1]
     logarithmic = low > 0 and high / low >= _LOG_FROM
     at = _log(low, high) if logarithmic else _linear(low, high)
@@ -48,8 +48,10 @@ def scale_of_axis(axis: Axis) -> tuple[Scale, list[float]]:
 
 
 def scale_of_values(values: Sequence[float], form: Form) -> Scale:
-    """Return a scale for values. It begins at 0 unless all values are far from 0, ends at 1 for shares above 0.5, and
-    is logarithmic if the highest value is many times the lowest.
+    """Return a scale for values. A scale of shares (`percent`) is linear, and ends at 1 if a share is above 0.5.
+
+    Any other scale is logarithmic if the lowest value is positive and the highest is at least `_LOG_FROM` times the
+    lowest. A linear scale begins at 0 if the lowest value is not negative and less than 0.6 times the highest.
     """
     low, high = min(values), max(values)
     if form != "percent" and low > 0 and high / low >= _LOG_FROM:
@@ -72,7 +74,7 @@ def scale_of_values(values: Sequence[float], form: Form) -> Scale:
 
 
 def _logarithmic(low: float, high: float, form: Form) -> Scale:
-    """Return a logarithmic scale with round ticks: three in each decade, or one if there are many decades."""
+    """Return a logarithmic scale with ticks at 1, 2 and 5 in each decade, or only at 1 if there are many decades."""
     digits = (1, 2, 5) if high / low <= _MAX_DENSE_RATIO else (1,)
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     rounds = [digit * 10.0**power for power in powers for digit in digits]
@@ -80,8 +82,7 @@ def _logarithmic(low: float, high: float, form: Form) -> Scale:
     top = min(amount for amount in rounds if amount >= high)
     at = _log(bottom, top)
     shown = [amount for amount in rounds if bottom <= amount <= top]
-    every = ceil(len(shown) / _MAX_LOG_TICKS)
-    kept = shown[::every]
+    kept = shown[:: ceil(len(shown) / _MAX_LOG_TICKS)]
     return Scale(at, tuple(zip(map(at, kept), apart(kept, form), strict=True)))
 
 
@@ -94,7 +95,7 @@ def _log(low: float, high: float) -> Callable[[float], float]:
 
 
 def round_step(rough: float) -> float:
-    """Return the next number that is 1, 2, 2.5 or 5 times a power of ten and not smaller than `rough`."""
+    """Return the smallest number that is 1, 2, 2.5 or 5 times a power of ten and not smaller than `rough`."""
     power = 10.0 ** floor(log10(rough))
     return next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough * 0.999)
 
@@ -104,8 +105,9 @@ def _short(number: float, label: str) -> str:
 
 
 def signed_scale(values: Sequence[float]) -> Scale:
-    """Return a scale for scores that includes 0. It is logarithmic on both sides of 0 if a value reaches ±100, or if
-    one end is 100 times the other; otherwise it is linear.
+    """Return a scale for scores that includes 0. It is logarithmic on both sides of 0 if a value is at least 100 or
+    at most -100, or if the highest value is at least 100 times as far from 0 as the lowest, or the reverse. Otherwise
+    the scale is linear.
 
     Honest peers have scores of tens, and thresholds may be minus tens of thousands.
     """
@@ -115,30 +117,21 @@ def signed_scale(values: Sequence[float]) -> Scale:
     sides = [abs(end) for end in (low, high) if end]
     if max(sides) < _WIDE and (len(sides) == 1 or max(sides) < _WIDE * min(sides)):
         return scale_of_values([low, high], "number")
-    bottom, top = -_power(-low), _power(high)
-    start, end = _folded(bottom), _folded(top)
-    places = [*(-each for each in reversed(_powers(-bottom))), 0.0, *_powers(top)]
-    every = ceil(len(places) / _MAX_SIGNED_TICKS)
-    zero = places.index(0.0)
-    shown = [place for number, place in enumerate(places) if (number - zero) % every == 0]
+    down, up = (ceil(log10(max(1.0, amount))) if amount else None for amount in (-low, high))
+    start, end = (0.0 if power is None else _signed_log(10.0**power) for power in (down, up))
 
     def at(value: float) -> float:
-        return (_folded(value) - start) / (end - start)
+        return (_signed_log(value) + start) / (end + start)
 
-    return Scale(at, tuple((at(place), figure(place)) for place in shown))
+    powers = range(-(down or 0), (up or 0) + 1)
+    every = ceil(len(powers) / _MAX_SIGNED_TICKS)
+    shown = [copysign(10.0 ** abs(power), power) if power else 0.0 for power in powers if power % every == 0]
+    return Scale(at, tuple((at(amount), figure(amount)) for amount in shown))
 
 
-def _folded(value: float) -> float:
+def _signed_log(value: float) -> float:
+    """Return the logarithm of 1 + |value| with the sign of the value. It is 0 for 0, and grows with the value."""
     return copysign(log10(1.0 + abs(value)), value)
-
-
-def _power(amount: float) -> float:
-    """Return the next power of ten that is not smaller; 0 stays 0."""
-    return 10.0 ** ceil(log10(max(1.0, amount))) if amount else 0.0
-
-
-def _powers(most: float) -> list[float]:
-    return [10.0**power for power in range(1, round(log10(most)) + 1)] if most else []
 
 
 _GAP = 12
@@ -148,13 +141,14 @@ Point = tuple[float, float]
 
 
 class Plot:
-    """A plane with axes, and the parts drawn on it."""
+    """A picture with two axes, and the parts that are drawn on the plane between them."""
 
     def __init__(
         self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
     ) -> None:
-        """Create the plot. `title` names the figure; `part` names this picture if the figure has several. A page that
-        shows the title elsewhere hides it in the picture.
+        """Create the plot with its axes. `width` and `height` are pixels. `title` is the title of the figure, and
+        `part` the title of this picture if a figure has several. The style sheet hides the title of the figure in a
+        picture if the page shows it above the picture.
         """
         self.width, self.height = width, height
         self._x, self._y = x, y
@@ -177,15 +171,18 @@ class Plot:
             self._parts.append(text(x_label, (self._left + width - self._right) / 2, height - 4, anchor="middle"))
 
     def place(self, x: float, y: float) -> Point:
+        """Return the position of a point of the plane, in pixels."""
         return self._across(self._x.at(x)), self._down(self._y.at(y))
 
     def upright(self, x: float, class_: str) -> Html:
-        """Return a line from bottom to top at a value of the x axis."""
+        """Return a vertical line at a value of the x axis."""
         across = self._across(self._x.at(x))
         return line(across, self._down(0), across, self._down(1), class_)
 
     def plane(self) -> tuple[float, float, float]:
-        """Return the left, right and lower ends of the plane in pixels."""
+        """Return the left end of the plane, the right end of the picture, and the lower end of the plane, in
+        pixels.
+        """
         return self._left, float(self.width), self._down(0)
 
     def add(self, *parts: Html) -> None:
@@ -202,7 +199,7 @@ class Plot:
 
 
 def tick_labels(ticks: Iterable[tuple[float, str]], y: float) -> Iterator[Html]:
-    """Yield labels below an axis; one that would overlap the label before it is left out."""
+    """Yield the labels below an axis, except each label that would overlap the previous one."""
     end = -1.0
     for at, words in ticks:
         half = LETTER * len(words)
@@ -214,7 +211,9 @@ def tick_labels(ticks: Iterable[tuple[float, str]], y: float) -> Iterator[Html]:
 def time_axis(
     scale: Scale, left: float, width: float, ends: tuple[float, float], full_width: float
 ) -> Iterator[Html]:
-    """Yield grid lines from top to bottom at the ticks of a scale, with their labels."""
+    """Yield a vertical grid line at each tick of a scale, and the label of the tick below the line. `ends` are the
+    upper and the lower end of the lines. Labels end at `full_width` at most.
+    """
     top, bottom = ends
     ticks = [(left + share * width, words) for share, words in scale.ticks]
     for at, _ in ticks:
@@ -223,17 +222,17 @@ def time_axis(
 
 
 def picture(width: int, height: int, parts: Iterable[Html], title: str, about: str) -> Html:
-    """Return a picture that screen readers read and that the keyboard reaches."""
+    """Return a picture that can have the keyboard's focus, with a title and a description for screen readers."""
     words = tag("title", title), tag("desc", about)
     return tag("svg", *words, *parts, viewBox=f"0 0 {width} {height}", role="img", tabindex=0)
 
 
 WIDE, NARROW = 1080, 340
-"""Widths of a drawing that has a form for wide and one for narrow screens."""
+"""Widths in pixels of a drawing that has a form for wide and a form for narrow screens."""
 
 
 def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Html:
-    """Return a drawing in two widths, so that its words keep their size; the style sheet shows one of them."""
+    """Return a drawing in two widths, so that its text has one size. The style sheet shows the width that fits."""
     wide, narrow = (
         tag("div", draw(width), class_=f"chart {class_} {shown}")
         for width, shown in ((WIDE, "on-wide"), (NARROW, "on-narrow"))
@@ -244,18 +243,22 @@ def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Ht
 def write_pictures(
     folder: Path, title: str, drawings: Iterable[tuple[str, Sequence[Html], Mapping[int, str]]], across: int
 ) -> None:
-    """Write drawings as SVG files with their names, with `across` pictures in a row. A drawing is a name, pictures
-    and the entries of a legend; one without pictures is skipped.
+    """Write each drawing with pictures as an SVG file, with `across` pictures in a row.
+
+    A drawing is the name of the file, the pictures, and the entries of the legend by the numbers of their colours.
     """
     for name, pictures, entries in drawings:
         if pictures:
-            make_folder(folder)
-            write_text(folder / f"{name}.svg", standalone(f"{title}: {name}", pictures, across, entries))
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise ReportError(f"{folder}: cannot write the pictures ({error.strerror})") from None
+            write_file(folder / f"{name}.svg", _standalone(f"{title}: {name}", pictures, across, entries))
 
 
-def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
+def _standalone(title: str, pictures: Sequence[Html], across: int, entries: Mapping[int, str]) -> str:
     """Return pictures of one size as one SVG file, with style and legend."""
-    width, height = _size(pictures[0])
+    width, height = map(int, pictures[0].split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split())
     top = 26 if entries else _GAP
     placed: list[Html] = []
     for index, each in enumerate(pictures):
@@ -266,7 +269,7 @@ def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mappi
     full_height = top + -(-len(pictures) // across) * (height + _GAP)
     at = _GAP + 8.0
     for number, words in entries.items():
-        shape = tag("path", d=_shape(number), transform=f"translate({at} 13)", class_="mark")
+        shape = tag("path", d=palette.MARKS[palette.mark_of(number)], transform=f"translate({at} 13)", class_="mark")
         placed += [coloured(number, shape), text(words, at + 9, 17)]
         at += 30 + 6.8 * len(words)
     colours = "".join(f".run-{number} {{ color: {colour} }} " for number, colour in enumerate(palette.LIGHT))
@@ -275,11 +278,6 @@ def standalone(title: str, pictures: Sequence[Html], across: int, entries: Mappi
     body = join([tag("title", title), about, style, Html('<rect width="100%" height="100%" fill="#fff"/>'), *placed])
     attributes = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full_width} {full_height}" width="{full_width}"'
     return f"<svg {attributes}>{body}</svg>\n"
-
-
-def _size(each: Html) -> tuple[int, int]:
-    width, height = each.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split()
-    return int(width), int(height)
 
 
 def text(words: str, x: float, y: float, *, class_: str = "", anchor: str | None = None) -> Html:
@@ -295,30 +293,25 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
     return tag("line", x1=_number(x1), y1=_number(y1), x2=_number(x2), y2=_number(y2), class_=class_)
 
 
-def polyline(places: Iterable[Point], class_: str) -> Html:
-    return tag("polyline", points=_points(places), class_=class_)
-
-
-def polygon(places: Iterable[Point], class_: str) -> Html:
-    return tag("polygon", points=_points(places), class_=class_)
+def polyline(places: Iterable[Point], class_: str, *, closed: bool = False) -> Html:
+    points = " ".join(f"{_number(x)},{_number(y)}" for x, y in places)
+    return tag("polygon" if closed else "polyline", points=points, class_=class_)
 
 
 def bar(x: float, y: float, width: float, height: float) -> Html:
     return tag("rect", x=_number(x), y=_number(y), width=_number(width), height=_number(height), class_="mark")
 
 
-def dot(x: float, y: float, radius: float, title: str, class_: str) -> Html:
-    return tag("circle", tag("title", title), cx=_number(x), cy=_number(y), r=_number(radius), class_=class_)
-
-
-def ring(middle: float, radius: float) -> Html:
-    return tag("circle", cx=_number(middle), cy=_number(middle), r=_number(radius), class_="ring")
+def circle(place: Point, radius: float, class_: str, title: str = "") -> Html:
+    words = [tag("title", title)] if title else []
+    return tag("circle", *words, cx=_number(place[0]), cy=_number(place[1]), r=_number(radius), class_=class_)
 
 
 def mark(number: int, place: Point, title: str, *, hollow: bool = False) -> Html:
     move = f"translate({_number(place[0])} {_number(place[1])})"
     class_ = "mark hollow" if hollow else "mark"
-    return tag("path", tag("title", title), d=_shape(number), transform=move, class_=class_)
+    shape = palette.MARKS[palette.mark_of(number)]
+    return tag("path", tag("title", title), d=shape, transform=move, class_=class_)
 
 
 def coloured(number: int, *parts: Html) -> Html:
@@ -326,23 +319,17 @@ def coloured(number: int, *parts: Html) -> Html:
 
 
 def legend(entries: Mapping[int, str], *, marked: bool = True) -> Html:
-    """Return the names of colours, each with its mark or, if not `marked`, with a bar."""
+    """Return a legend. `entries` are names by the numbers of their colours. Each name has a mark or, if not `marked`,
+    a bar.
+    """
     keys = [tag("span", key(number, marked=marked), " ", words, class_="entry") for number, words in entries.items()]
     return tag("div", *keys, class_="tools") if keys else Html("")
 
 
 def key(number: int, *, marked: bool = True) -> Html:
-    """Return an element with the colour and mark of a series, for the space before its name."""
+    """Return an element with the colour and the mark of a series. A page has it before the name of the series."""
     shape = f" mark-{palette.mark_of(number)}" if marked else ""
     return tag("i", class_=f"key{shape} run-{number % palette.COUNT}", aria_hidden="true")
-
-
-def _shape(number: int) -> str:
-    return palette.MARKS[palette.mark_of(number)]
-
-
-def _points(places: Iterable[Point]) -> str:
-    return " ".join(f"{_number(x)},{_number(y)}" for x, y in places)
 
 
 def _number(value: float) -> str:

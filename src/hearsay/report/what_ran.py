@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearsay.report.html import Html, join, labelled_table, opening, tag
+from hearsay.report.html import Html, folded, join, labelled_table, tag
 from hearsay.studies.settings import Settings, differing, shared
-from hearsay.text.escape import value_text
+from hearsay.text import value_text
 
 NO_SETTING = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """A run, or a side of a comparison. `settings` is None without a scenario."""
+    """A run, a study, or a side of a comparison, with its settings. Without a scenario, the settings are None."""
 
     name: Html
     settings: Settings | None
@@ -24,6 +24,7 @@ class ShownRun:
 
 
 def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
+    """Return the section “What ran”, which begins with `intro`."""
     known = [ran.settings for ran in all_ran if ran.settings is not None]
     keys = differing(known) if len(known) > 1 else []
     facts = list(dict.fromkeys(title for ran in all_ran for title in ran.facts))
@@ -36,18 +37,10 @@ def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
         ]
         for ran in all_ran
     ]
-    differences = (
-        "They differ in: " + ", ".join(keys) + "." if keys else "All settings are the same." if len(known) > 1 else ""
-    )
-    return opening(
-        "What ran",
-        "ran",
-        *intro,
-        tag("p", differences) if differences else "",
-        labelled_table(heads, rows, "Settings that differ"),
-        _commands(all_ran),
-        _shared(known),
-    )
+    differ = f"They differ in: {', '.join(keys)}." if keys else "All settings are the same."
+    differences = tag("p", differ) if len(known) > 1 else ""
+    table = labelled_table(heads, rows, "Settings that differ")
+    return folded("What ran", "ran", *intro, differences, table, _commands(all_ran), _shared(known))
 
 
 def seed_words(seeds: Sequence[int]) -> str:
@@ -59,6 +52,7 @@ def command_line(command: str) -> Html:
 
 
 def setting_words(settings: Settings | None, key: str) -> str:
+    """Return the value of a setting as text, or a dash if the setting is missing."""
     if settings is None or key not in settings:
         return NO_SETTING
     value = settings[key]

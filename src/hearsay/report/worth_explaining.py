@@ -2,11 +2,14 @@
 
 Rules:
 
-* A message is as slow as its last delivery to a due node; nodes that join the topic late get it late, and do not
-  count. If some due nodes never got it, its time is the time until the largest share of them in `_SHARES` had it.
+* Due nodes are the eligible nodes of an analysis; nodes that join the topic late are not due. The duration of a
+  message is the time from its publication to its last delivery at a due node. If some due nodes never got the
+  message, the duration ends when 99, 90 or 50 % of the due nodes had it: the largest of these shares that was
+  reached.
 * Each message has the command that explains it.
-* The page contains explanations of a single run with at most `MAX_ROWS` rows; with `everything`, of all runs.
-* If the trace cannot be read, the row of its message shows the reason instead of the command.
+* The page has explanations of the messages if there is a single run with at most `MAX_ROWS` rows, or with the
+  argument `everything`.
+* If the trace cannot be read, the row of the message has the reason in place of the command.
 """
 
 from __future__ import annotations
@@ -20,16 +23,15 @@ from hearsay.explain.answers import Explanation, explain
 from hearsay.explain.message import NotInThisRun, open_message
 from hearsay.explain.path import Path
 from hearsay.explain.words import heading
+from hearsay.number_text import count, milliseconds, plural
 from hearsay.report.explain_page import section_parts
 from hearsay.report.first_screen import named
-from hearsay.report.html import Html, labelled_table, opening, tag
+from hearsay.report.html import Html, folded, labelled_table, tag
 from hearsay.report.runs import Row, Run, Selection, topic_name
 from hearsay.report.what_ran import command_line
 from hearsay.studies.settings import command_of
-from hearsay.text.numbers import count, milliseconds, plural
 from hearsay.trace.folder.arrow_compute import compute
-from hearsay.trace.folder.manifest import MANIFEST, load_manifest
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import MANIFEST, RunFolderError, load_manifest
 
 MAX_ROWS = 1_000_000
 MAX_OF_ONE_RUN, MAX_OF_SEVERAL = 3, 1
@@ -57,8 +59,10 @@ class _Notable:
 
 
 def worth_explaining(selection: Selection, everything: bool, say: Callable[[str], None]) -> Html:
-    """Return the section; empty without such messages. `everything` also explains messages of runs with more than
-    `MAX_ROWS` rows and of several runs; `say` gets the progress.
+    """Return the part of the page about the messages that are worth explaining; empty HTML if there are none.
+
+    With `everything`, messages of large runs and of several runs are also explained. `say` is called with texts about
+    the progress.
     """
     notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
     if not notable:
@@ -67,7 +71,7 @@ def worth_explaining(selection: Selection, everything: bool, say: Callable[[str]
     refused: dict[str, str] = {}
     for number, each in enumerate(notable, 1):
         run = selection.runs[each.run]
-        if not everything and (len(selection.runs) > 1 or _rows_of(run) > MAX_ROWS):
+        if not everything and (len(selection.runs) > 1 or load_manifest(run.folder).trace.rows > MAX_ROWS):
             continue
         say(f"explaining message {each.row['message']} ({number} of {len(notable)})")
         try:
@@ -76,34 +80,38 @@ def worth_explaining(selection: Selection, everything: bool, say: Callable[[str]
         except (RunFolderError, NotInThisRun) as error:
             refused[each.id] = str(error)
     rows = [_table_row(selection, each, explained, refused) for each in notable]
-    several = {"run": len(selection.runs) > 1, "topic": any(len(run.headlines) > 1 for run in selection.runs)}
-    heads = [head for head in rows[0] if several.get(head, True)]
-    cells = [[row[head] for head in heads] for row in rows]
-    table = labelled_table(heads, cells, "Messages worth explaining", range(len(heads)))
-    return opening("Worth explaining", "explained", table, *explained.values())
+    topics = any(len(run.headlines) > 1 for run in selection.runs)
+    left_out = {"run": len(selection.runs) == 1, "topic": not topics}
+    heads = [head for head in rows[0] if not left_out.get(head)]
+    table = labelled_table(
+        heads, [[row[head] for head in heads] for row in rows], "Messages worth explaining", range(5)
+    )
+    return folded("Worth explaining", "explained", table, *explained.values())
 
 
 def _notable(place: int, run: Run, runs: int) -> Iterator[_Notable]:
     if not (run.folder / MANIFEST).exists():
         return
+
+    def explain_command(row: Row, *more: str) -> str:
+        return command_of(["explain", run.folder, "--message", row["message"], *more])
+
     limit = MAX_OF_ONE_RUN if runs == 1 else MAX_OF_SEVERAL
     messages = run.read("messages", *_COLUMNS)
     known = messages.append_column("took_us", _took_us(messages))
     slow = known.filter(compute.is_valid(known.column("took_us")))
     for row in slow.sort_by([("took_us", "descending"), ("message", "ascending")])[:limit].to_pylist():
-        yield _Notable(place, row, False, _slow_words(row), _command(run, row))
+        yield _Notable(place, row, False, _slow_words(row), explain_command(row))
     missing = compute.subtract(messages.column("eligible"), messages.column("delivered_eligible"))
     known = messages.append_column("missing", compute.fill_null(missing, 0))
     for row in known.sort_by([("missing", "descending"), ("message", "ascending")])[:limit].to_pylist():
         if row["missing"] > 0:
             words = f"{plural(row['missing'], 'node')} of {count(row['eligible'])} never got it"
-            yield _Notable(place, row, True, words, _command(run, row, "--missing"))
+            yield _Notable(place, row, True, words, explain_command(row, "--missing"))
 
 
 def _took_us(messages: Any) -> Any:
-    """Return the time in microseconds until the last due node had each message or, if some never got it, until the
-    largest share in `_SHARES` had it; null if unknown.
-    """
+    """Return the duration of each message in microseconds (see the rules of the module); null if unknown."""
     undue = compute.subtract(messages.column("delivered"), messages.column("delivered_eligible"))
     all_due = compute.fill_null(compute.equal(undue, 0), True)
     last = compute.if_else(all_due, messages.column("max_us"), None)
@@ -117,14 +125,6 @@ def _slow_words(row: Row) -> str:
     share = next(share for share in _SHARES if row[f"t{share}_us"] is not None)
     nodes = "the last due node" if share == 100 else f"{share} % of the due nodes"
     return f"{nodes} had it after {took}, other nodes later"
-
-
-def _command(run: Run, row: Row, *more: str) -> str:
-    return command_of(["explain", run.folder, "--message", row["message"], *more])
-
-
-def _rows_of(run: Run) -> int:
-    return sum(file.rows for file in load_manifest(run.folder).trace.files)
 
 
 def _table_row(

@@ -1,4 +1,4 @@
-"""The checks of a subject: findings and figures, as JSON and as text with a line for each finding."""
+"""The result of the checks of a subject, as JSON and as text: findings, and the costs of silence and of offences."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hearsay.score_check import silence_checks, threshold_checks, traffic_checks
+from hearsay.number_text import count, figure, plain, plural, seconds
+from hearsay.score_check import peer_checks, threshold_checks
 from hearsay.score_check.findings import Check, ScoreFinding, Severity, finding
 from hearsay.score_check.offences import LEVELS, Offence, Silence, offences, silences
 from hearsay.score_check.subject import OtherPopulation, Subject
 from hearsay.score_check.worth import Worth, worth_of
-from hearsay.text.escape import escape
-from hearsay.text.numbers import count, figure, plain, plural, seconds
-from hearsay.text.tables import table_text
+from hearsay.text import escape, table_text
 
-_BY_SUBJECT = (silence_checks, traffic_checks, threshold_checks)
+_BY_SUBJECT = (peer_checks, threshold_checks)
 CHECKS = tuple(each for module in _BY_SUBJECT for each in vars(module).values() if isinstance(each, Check))
 """All checks, in the order of their output."""
 IDS = tuple(each.id for each in CHECKS)
@@ -28,7 +27,9 @@ OFFENCE_HEAD = ("number of", "below 0", *LEVELS[1:], "forgiven after", "forgotte
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Findings, the most severe first, then in the order of the checks; and the figures behind them."""
+    """The result of checks. Findings are in the order of severity, the most severe first, and then in the order of
+    the checks.
+    """
 
     worth: Worth
     findings: Sequence[ScoreFinding]
@@ -40,6 +41,7 @@ class Checked:
         return self.worth.subject
 
     def at_least(self, severity: str) -> list[ScoreFinding]:
+        """Return the findings with at least this severity. Raise `ValueError` for an unknown severity."""
         enough = list(Severity)[list(Severity).index(Severity(severity)) :]
         return [each for each in self.findings if each.severity in enough]
 
@@ -49,7 +51,7 @@ class Checked:
         return {str(severity): found[severity] for severity in reversed(Severity)}
 
     def to_json(self) -> dict[str, Any]:
-        expected = self.subject.expected
+        """Return the object that `hearsay score --json` prints."""
         return {
             "subject": self.subject.name,
             "counts": self.counts(),
@@ -57,37 +59,32 @@ class Checked:
             "peers": {"at_best": self.worth.best, "usual": self.worth.usual},
             "topics": [_silence(each) for each in self.silences],
             "offences": [_offence(each) for each in self.offences],
-            "expected": expected.to_mapping(),
+            "expected": self.subject.expected.to_mapping(),
             "not_looked_at": [asdict(each) for each in self.subject.others],
             "router_is_run": self.subject.router_is_run,
         }
 
 
 def chosen(only: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[Check, ...]:
-    """Return the checks to make: those in `only`, or all, without those in `ignored`."""
+    """Return the checks with an id in `only`, or all checks if `only` is empty. Leave out checks with an id in
+    `ignored`.
+    """
     wanted, unwanted = set(only), set(ignored)
     return tuple(each for each in CHECKS if (not wanted or each.id in wanted) and each.id not in unwanted)
 
 
-def check(subject: Subject, checks: Sequence[Check] | None = None) -> Checked:
+def check_subject(subject: Subject, checks: Sequence[Check] = CHECKS) -> Checked:
+    """Run these checks on a subject, and return the result."""
     worth = worth_of(subject)
-    made = chosen() if checks is None else checks
-    findings = [finding(each, remark, worth) for each in made for remark in each.look(worth)]
+    findings = [finding(each, remark, worth) for each in checks for remark in each.look(worth)]
     order = list(Severity)
     findings.sort(key=lambda each: order.index(each.severity), reverse=True)
     return Checked(worth, findings, silences(worth), list(offences(worth)))
 
 
 def _finding(found: ScoreFinding) -> dict[str, Any]:
-    return {
-        "check": found.check,
-        "severity": str(found.severity),
-        "topic": found.topic,
-        "place": found.place or None,
-        "line": found.line or None,
-        "words": plain(found.words),
-        "figures": dict(found.figures),
-    }
+    said = {"words": plain(found.words), "place": found.place or None, "line": found.line or None}
+    return {**asdict(found), **said, "severity": str(found.severity)}
 
 
 def _silence(silence: Silence) -> dict[str, Any]:
@@ -114,13 +111,15 @@ def _offence(offence: Offence) -> dict[str, Any]:
 
 
 def finding_line(subject: str, found: ScoreFinding) -> str:
-    """Return a finding in the form of compilers: place, severity, text, and the id of the check."""
+    """Return a finding as a line like the warnings of compilers: FILE:LINE, severity, words, and the id of
+    the check.
+    """
     place = f"{subject}:{found.line}" if found.line else subject
     return escape(plain(f"{place}: {found.severity}: {found.words} [{found.check}]"))
 
 
 def finding_cells(checked: Checked) -> list[tuple[str, ...]]:
-    """Return the findings as rows of a table."""
+    """Return the findings as rows below `FINDING_HEAD`."""
     return [(str(each.severity), each.check, each.topic or "", each.words) for each in checked.findings]
 
 
@@ -130,7 +129,9 @@ def summary(checked: Checked) -> str:
 
 
 def not_looked_at(subject: Subject) -> Iterator[str]:
-    """Yield a line for each router of a scenario that is not checked; none for subjects that are no scenarios."""
+    """Yield a line about the populations whose routers are not checked, and a line if no node runs the checked
+    router.
+    """
     if subject.others:
         yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")
     if not subject.router_is_run:
@@ -151,25 +152,24 @@ def check_text(checked: Checked) -> str:
     ):
         if rows:
             shown = [[escape(plain(cell)) for cell in row] for row in rows[:_MOST_ROWS]]
-            lines += [table_text(head, shown, left), *_more(len(rows)), ""]
+            more = [f"and {len(rows) - _MOST_ROWS} more; --json has all"] if len(rows) > _MOST_ROWS else []
+            lines += [table_text(head, shown, left), *more, ""]
     return "\n".join(lines).rstrip()
 
 
 def silence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each group of topics, about a peer that is silent in one of them and at its best elsewhere."""
+    """Yield a row below `SILENCE_HEAD` for each group of topics: the cost of silence in one topic of the group for a
+    peer that has the best score in all other topics.
+    """
     for each in checked.silences:
         times = ("never" if time is None else seconds(time) for time in (each.from_start_s, each.from_stop_s))
         yield (each.group.words, str(each.verdict), figure(each.score), *times)
 
 
 def offence_rows(checked: Checked) -> Iterator[tuple[str, ...]]:
-    """Yield rows about offences of a peer that starts with the best score."""
+    """Yield a row below `OFFENCE_HEAD` for each offence: its cost for a peer that starts with the best score."""
     for each in checked.offences:
         needed = ("never" if each.needed[level] is None else count(each.needed[level] or 0) for level in LEVELS)
         times = ("" if time is None else seconds(time) for time in (each.forgiven_s, each.forgotten_s))
         name = each.name if each.topic is None else f"invalid in {each.topic}"
         yield (name, *needed, *times)
-
-
-def _more(rows: int) -> list[str]:
-    return [f"and {rows - _MOST_ROWS} more; --json has all"] if rows > _MOST_ROWS else []

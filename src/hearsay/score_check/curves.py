@@ -1,7 +1,8 @@
-"""Scores over time of scripted peers, from the real `Scorer`.
+"""Scores over time of scripted peers, computed by the `Scorer` of the routers.
 
-A stage has topics and a number of refreshes; on it, a script (an honest peer or a misbehaviour) is played. Messages
-of busy topics are played in bundles, whose size adapts the parameters of the topic.
+A play runs one `Script` on a `Stage`. The script is the behaviour of a peer: honest, or one kind of misbehaviour. The
+stage has the topics and the number of refreshes. In a topic with much traffic, one played message stands for a bundle
+of messages, and the topic's parameters are scaled by the size of the bundle.
 """
 
 from __future__ import annotations
@@ -10,21 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.state import ScoreParts
 from hearsay.core.rules.score_parts import may_be_in_mesh, topic_sum
 from hearsay.core.scores.score_parameters import TopicNumbers
 from hearsay.core.scores.scorer import Scorer
+from hearsay.core.shell.guarantees import ScoreParts
+from hearsay.number_text import plural
 from hearsay.score_check.offences import (
     BROKEN_PROMISES,
     SHARING_PEERS,
-    Silence,
     Verdict,
     active_after_s,
     offences_of_the_peer,
     silences,
 )
 from hearsay.score_check.worth import TopicWorth, Worth
-from hearsay.text.numbers import plural
 
 MOST_TOPICS = 12
 _MOST_BUNDLES = 40_000
@@ -34,17 +34,20 @@ _AFTER_ACTIVATION = 90
 
 @dataclass(frozen=True, slots=True)
 class StagedTopic:
-    """A topic, or equal topics as one, with parameters for bundles of messages."""
+    """A topic of a stage, or a group of equal topics that is played as one. `numbers` are scaled to bundles."""
 
     name: str
-    of: TopicWorth
+    worth: TopicWorth
+    """The worth of the topic, without bundles."""
     numbers: TopicNumbers
     bundles: float
-    """Number of bundles of messages between two refreshes."""
+    """Number of bundles between two refreshes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
+    """The topics that are played, and the number of refreshes of the scorer."""
+
     worth: Worth
     refreshes: int
     played: Sequence[TopicWorth]
@@ -52,7 +55,7 @@ class Stage:
     """Number of groups of topics that are not played."""
 
     def topics(self, apart: TopicWorth | None = None) -> Iterator[StagedTopic]:
-        """Yield the topics, each group as one; with `apart`, yield one topic of that group separately."""
+        """Yield each group as one topic. Split the group `apart` into one topic and a topic for the others."""
         for topic in self.played:
             if topic is apart:
                 yield self._staged(topic, topic.group.name, 1)
@@ -81,8 +84,11 @@ class Stage:
 
 
 def stage_of(worth: Worth) -> Stage:
+    """Return the stage of a subject. It has at most `MOST_TOPICS` groups, those in which silence makes the largest
+    difference, and lasts three times as long as it takes until deliveries are scored in all of them, or longer.
+    """
     heaviest = sorted(worth.topics, key=lambda topic: (topic.deficit - topic.most) * topic.group.count)[:MOST_TOPICS]
-    played = [topic for topic in worth.topics if any(topic is each for each in heaviest)]
+    played = [topic for topic in worth.topics if topic in heaviest]
     waits = max((active_after_s(worth, topic) for topic in played if topic.expects), default=0.0)
     refreshes = 3 * round(waits / worth.interval_s) + _AFTER_ACTIVATION
     bounded = min(_MOST_REFRESHES, max(_FEWEST_REFRESHES, refreshes))
@@ -90,7 +96,9 @@ def stage_of(worth: Worth) -> Stage:
 
 
 def traffic_of(worth: Worth, topic: TopicWorth) -> float:
-    """Return the messages between two refreshes; if unknown, enough for a usual member to be at its caps."""
+    """Return the number of a topic's messages between two refreshes. If the traffic is unknown, return a number with
+    which a usual member reaches the cap of first deliveries, and twice the threshold of mesh deliveries.
+    """
     if topic.per_refresh is not None:
         return topic.per_refresh
     own, degree = topic.numbers, worth.subject.expected.degree
@@ -118,26 +126,36 @@ _ADDRESS = "192.0.2.1"
 
 @dataclass(frozen=True, slots=True)
 class Script:
+    """The behaviour of a peer; `does` is a description that continues "the peer …"."""
+
     name: str
     does: str
     silent_in: TopicWorth | None = None
+    """The group with a topic in which the peer delivers nothing."""
     is_late: bool = False
+    """True if the peer delivers only copies after the window of mesh deliveries."""
     invalid_in: TopicWorth | None = None
+    """The group with a topic in which the peer sends invalid messages."""
     breaks_promises: int = 0
-    """Number of promises broken at each heartbeat."""
+    """Number of promises that the peer breaks at each heartbeat, in the second third of the play."""
     shares_with: int = 0
+    """Number of other peers at the peer's address in the second third of the play."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Samples after refreshes; `parts` has a row for each of `PARTS`, before the cap of all topics."""
+    """Samples of the score of a peer. `parts` has a row of samples for each of `PARTS`, without the cap of all
+    topics.
+    """
 
     name: str
     does: str
     times_s: Sequence[float]
+    """Times of the samples, each at a refresh."""
     scores: Sequence[float]
     parts: Sequence[Sequence[float]]
     first_pruned_s: float | None
+    """Time at which the peer is first pruned; None if it never is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +170,9 @@ def play_all(worth: Worth) -> Played:
 
 
 def scripts(stage: Stage) -> Iterator[Script]:
-    """Yield the honest peer, and one for each misbehaviour; silence is in the topics where it is punished least."""
+    """Yield the script of an honest peer, and scripts for kinds of misbehaviour that have a weight. Silent peers are
+    silent in the topics of `_silent_topics`.
+    """
     worth = stage.worth
     yield Script("honest", "does what it should")
     for topic in _silent_topics(stage):
@@ -181,21 +201,16 @@ def scripts(stage: Stage) -> Iterator[Script]:
 
 
 def _silent_topics(stage: Stage) -> list[TopicWorth]:
-    order = list(Verdict)
-    found = {id(each.group): each for each in silences(stage.worth)}
-
-    def least_punished(topic: TopicWorth) -> tuple[int, float]:
-        silence: Silence = found[id(topic.group)]
-        place = (
-            1 if silence.verdict is Verdict.OUTWEIGHED else 2 if topic.expects else 2 + order.index(silence.verdict)
-        )
-        return place, -silence.score
-
-    return sorted(stage.played, key=least_punished)[:_MOST_SILENT]
+    """Return at most `_MOST_SILENT` topics: first those in which other topics outweigh silence, then those that catch
+    silent peers, then those that do not score deliveries; each in descending order of the score of a silent peer.
+    """
+    order = (Verdict.OUTWEIGHED, Verdict.CAUGHT, Verdict.NOT_EXPECTED)
+    found = {each.topic: (order.index(each.verdict), -each.score) for each in silences(stage.worth) if each.topic}
+    return sorted(stage.played, key=found.__getitem__)[:_MOST_SILENT]
 
 
 class _Play:
-    """The play of one peer with one scorer."""
+    """The play of one script, with its own scorer."""
 
     def __init__(self, stage: Stage, script: Script) -> None:
         self._stage, self._script = stage, script
@@ -231,11 +246,11 @@ class _Play:
         return Curve(script.name, script.does, times, [each.score for each in samples], columns, pruned)
 
     def _act(self, refresh: int, now: int) -> None:
-        """Add the events between two refreshes, at the time of the first one."""
+        """Report to the scorer all events before a refresh, at `now`, the time of the refresh before."""
         third = self._stage.refreshes // 3
         if self._is_member:
             for topic in self._topics:
-                silent = self._script.silent_in is topic.of and topic.name == topic.of.group.name
+                silent = self._script.silent_in is topic.worth and topic.name == topic.worth.group.name
                 for _ in range(int(topic.bundles * refresh) - int(topic.bundles * (refresh - 1))):
                     self._message(topic, silent, now)
         offending = third <= refresh < 2 * third
@@ -245,9 +260,11 @@ class _Play:
             beats = self._stage.worth.subject.expected.heartbeat_ms * 1000
             heartbeats = (now + self._interval) // beats - now // beats
             self._scorer.penalise(_PEER, float(self._script.breaks_promises * heartbeats))
-        if refresh in (third, 2 * third):
-            for other in range(self._script.shares_with):
-                self._other(f"other {other}", refresh == third, now)
+        for other in range(self._script.shares_with):
+            if refresh == third:
+                self._scorer.connect(f"other {other}", [_ADDRESS])
+            elif refresh == 2 * third:
+                self._scorer.disconnect(f"other {other}", now)
 
     def _message(self, topic: StagedTopic, silent: bool, now: int) -> None:
         number, message = self._next(topic.name)
@@ -266,19 +283,13 @@ class _Play:
         return self._messages[topic], f"{self._messages[topic]} {topic}"
 
     def _invalid(self, where: TopicWorth, now: int) -> None:
-        name = next(topic.name for topic in self._topics if topic.of is where)
+        name = next(topic.name for topic in self._topics if topic.worth is where)
         _, message = self._next(name)
         self._scorer.validate(name, message, now)
         self._scorer.reject(_PEER, name, message, int(Reason.REJECTED), now)
 
-    def _other(self, name: str, comes: bool, now: int) -> None:
-        if comes:
-            self._scorer.connect(name, [_ADDRESS])
-        else:
-            self._scorer.disconnect(name, now)
-
     def _prune_or_graft(self, score: float, now: int) -> bool:
-        """Prune or graft the peer by its score after a refresh. Return True if it is pruned."""
+        """Prune or graft the peer by its score after a refresh. Return True if this prunes the peer."""
         if self._is_member and not may_be_in_mesh(score):
             self._is_member = False
             self._pruned_at = now

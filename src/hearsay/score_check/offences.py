@@ -1,7 +1,7 @@
 """The costs of silence and of offences for a peer.
 
-A score is one sum, so the gain of a peer in other topics offsets its deficit in one (CVE-2022-47547;
-arXiv 2212.05197). The cap of all topics does not help: it bounds the sum, which includes the deficit.
+A score is a sum, so the scores of other topics offset a deficit in one topic (CVE-2022-47547; arXiv 2212.05197). The
+cap of all topics does not help: it bounds the sum, which includes the deficit.
 """
 
 from __future__ import annotations
@@ -16,76 +16,83 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.rules import score_parts
 from hearsay.core.rules.score_parts import may_be_in_mesh
 from hearsay.core.scores.declarations import TrackedPromises
-from hearsay.core.scores.promises import PromiseParameters
+from hearsay.core.scores.promises import MAX_PROMISES_OF_PEER
 from hearsay.score_check.subject import TopicGroup
-from hearsay.score_check.worth import MOST, TopicWorth, Worth, first_that, left, refreshes_until
-
-MOST_OF_A_PEER = PromiseParameters().max_promises_per_peer
-"""Maximum promises of a peer that are tracked at a time."""
+from hearsay.score_check.worth import TopicWorth, Worth, deficit_of, first_that, left, refreshes_until
 
 
 def promises_per_heartbeat(parameters: GossipsubParameters) -> int:
-    """Return the maximum promises of a peer between two heartbeats; 0 if none is tracked. By `tracked_promises`, an
-    IHAVE makes one promise, or one for each id.
+    """Return the maximum number of promises that one peer can make between two heartbeats; 0 if the router tracks
+    none. An IHAVE makes one promise, or one for each id, as `tracked_promises` says.
     """
     match parameters.tracked_promises:
         case TrackedPromises.ONE:
-            return min(parameters.max_ihave_messages or MOST_OF_A_PEER, MOST_OF_A_PEER)
+            return min(parameters.max_ihave_messages or MAX_PROMISES_OF_PEER, MAX_PROMISES_OF_PEER)
         case TrackedPromises.ALL:
-            return MOST_OF_A_PEER
+            return MAX_PROMISES_OF_PEER
         case TrackedPromises.NONE:
             return 0
 
 
 LEVELS = ("negative", "gossip", "publish", "graylist")
-"""Levels of a score: below 0, and below each threshold."""
+"""Names of levels: a score below 0 (`negative`), and below each threshold."""
 INVALID_MESSAGES = "invalid messages"
-"""The name of an offence: a number of invalid messages at the same time."""
+"""The name of an offence: several invalid messages at the same time."""
 BROKEN_PROMISES = "broken promises"
-"""The name of an offence: the maximum of broken promises at each heartbeat."""
+"""The name of an offence: at each heartbeat the maximum number of broken promises."""
 GRAFTS = "GRAFTs in a backoff"
-"""The name of an offence: a number of GRAFTs at the same time."""
+"""The name of an offence: several GRAFTs in a backoff at the same time."""
 SHARING_PEERS = "peers at one address"
+"""The name of an offence: several peers that are connected from the same address."""
 _MOST_HEARTBEATS = 3_600
 
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """An offence. `needed` is the number of offences that leads below each level; None if it is never reached."""
+    """An offence, and its cost for a peer that starts with the best score."""
 
     name: str
     topic: str | None
+    """The group of topics of invalid messages; None for other offences."""
     needed: dict[str, int | None]
+    """The smallest number of offences that brings the score below a level, by level; None if no number does."""
     forgiven_s: float | None = None
-    """Seconds until a peer that started with the best score is at 0 again, after it fell to the lowest level; None
-    if it reaches no level, and for peers at an address, which count as long as they are connected."""
+    """Seconds from the last offence until the score is at least 0 again. The peer commits as many offences as the
+    largest number in `needed`. None if the score stays below 0, or if `needed` has no number. None also for the
+    offence of sharing an address, which does not decay.
+    """
     forgotten_s: float | None = None
-    """Seconds until the offence no longer counts."""
+    """Seconds from the last offence until the counter of offences is 0, after the largest number in `needed`. None if
+    `needed` has no number, and for peers at one address.
+    """
 
 
 def offences(worth: Worth) -> Iterator[Offence]:
+    """Yield all offences: invalid messages in each group of topics, and the offences of `offences_of_the_peer`."""
     for topic in worth.topics:
         yield _invalid_messages(worth, topic)
     yield from offences_of_the_peer(worth)
 
 
 def offences_of_the_peer(worth: Worth) -> Iterator[Offence]:
-    """Yield the offences that belong to no topic."""
+    """Yield the offences that belong to no topic: broken promises, GRAFTs in a backoff, and peers at one address."""
     yield _broken_promises(worth)
     yield _grafts(worth)
     yield _shared_addresses(worth)
 
 
 def levels(worth: Worth) -> dict[str, float]:
+    """Return the score at the upper end of each level, by the name of the level."""
     found = worth.subject.score.thresholds
     return dict(zip(LEVELS, (0.0, found.gossip, found.publish, found.graylist), strict=True))
 
 
-def _needed(worth: Worth, score: Callable[[int], float], most: int = MOST) -> dict[str, int | None]:
-    """Return the least number of offences that brings the score below each level; None above `most`."""
+def _needed(worth: Worth, score: Callable[[int], float]) -> dict[str, int | None]:
+    """Return the smallest number of offences that brings the score below a level, by level; None if no number does.
+    `score` returns the score after a number of offences.
+    """
     return {
-        name: first_that(lambda count, level=level: score(count) < level, most)
-        for name, level in levels(worth).items()
+        name: first_that(lambda count, level=level: score(count) < level) for name, level in levels(worth).items()
     }
 
 
@@ -101,12 +108,14 @@ def _invalid_messages(worth: Worth, topic: TopicWorth) -> Offence:
 
 
 def _broken_promises(worth: Worth) -> Offence:
-    """Return the broken promises: the maximum at each heartbeat, until a level is reached."""
+    """Return the offence of a peer that breaks the maximum number of promises at each heartbeat."""
     needed: dict[str, int | None] = dict.fromkeys(LEVELS)
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     sent, before, most = 0, 0.0, 0.0
     score = partial(worth.score, worth.all_topics, 0.0)
-    for refreshes in _refreshes_before_heartbeats(worth) if each else ():
+    heartbeat, interval = worth.subject.expected.heartbeat_ms, peer.decay_interval_ms
+    for beat in range(_MOST_HEARTBEATS if each else 0):
+        refreshes = (beat + 1) * heartbeat // interval - beat * heartbeat // interval
         before = left(before, peer.misbehaviour_decay, refreshes, peer.decay_to_zero)
         for name, level in levels(worth).items():
             if needed[name] is None and score(before + each) < level:
@@ -117,13 +126,6 @@ def _broken_promises(worth: Worth) -> Offence:
             break
         sent, before = sent + each, before + each
     return Offence(BROKEN_PROMISES, None, needed, *_forgiven(worth, most, peer.misbehaviour_decay, score))
-
-
-def _refreshes_before_heartbeats(worth: Worth) -> Iterator[int]:
-    """Yield for each heartbeat the number of refreshes since the one before."""
-    heartbeat, interval = worth.subject.expected.heartbeat_ms, worth.subject.score.peer.decay_interval_ms
-    for beat in range(1, _MOST_HEARTBEATS + 1):
-        yield beat * heartbeat // interval - (beat - 1) * heartbeat // interval
 
 
 def _grafts(worth: Worth) -> Offence:
@@ -160,72 +162,77 @@ class Verdict(StrEnum):
     CAUGHT = "caught"
     """The score falls below 0, so the peer is pruned."""
     OUTWEIGHED = "outweighed"
-    """Deliveries are scored, but other topics outweigh the missing ones."""
+    """Deliveries are scored (P3), but the scores of other topics outweigh the deficit."""
     NOT_EXPECTED = "not expected"
-    """The topic is scored, but its deliveries are not."""
+    """The topic has parameters, but deliveries are not scored (P3)."""
     UNSCORED = "unscored"
+    """The topic has no parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The silence in one topic of a group, of a peer that has the best score in all other topics."""
+    """The silence of a peer in one topic of a group. The peer has the best score in all other topics."""
 
     group: TopicGroup
+    topic: TopicWorth | None
+    """The worth of the topic; None if the topic has no parameters."""
     verdict: Verdict
     score: float
-    """The remaining score."""
+    """The score of the peer after it has delivered nothing for long."""
     from_start_s: float | None = None
-    """Seconds until the score is below 0, with silence from the GRAFT on; None if it never is."""
+    """Seconds from the GRAFT until the score is below 0, if the peer never delivers; None if the score stays
+    above.
+    """
     from_stop_s: float | None = None
-    """Seconds from the end of full deliveries until the score is below 0; None if it never is."""
+    """Seconds from the last delivery of a peer at its best until the score is below 0; None if the score
+    stays above.
+    """
 
 
 def silences(worth: Worth) -> list[Silence]:
-    """Return the silence of each group of topics, in their order."""
-    scored = {id(each.group): each for each in worth.topics}
-    found: list[Silence] = []
-    for group in worth.subject.topics:
-        topic = scored.get(id(group))
-        if topic is None:
-            found.append(Silence(group, Verdict.UNSCORED, worth.best))
-        else:
-            found.append(_silence(worth, topic))
-    return found
+    """Return the silence in each group of topics, in the order of the groups."""
+    scored = {topic.group: topic for topic in worth.topics}
+    return [_silence(worth, group, scored.get(group)) for group in worth.subject.topics]
 
 
-def _silence(worth: Worth, topic: TopicWorth) -> Silence:
+def _silence(worth: Worth, group: TopicGroup, topic: TopicWorth | None) -> Silence:
+    if topic is None:
+        return Silence(group, None, Verdict.UNSCORED, worth.best)
     score = worth.silent_in(topic)
     if not topic.expects:
-        return Silence(topic.group, Verdict.NOT_EXPECTED, score)
+        return Silence(group, topic, Verdict.NOT_EXPECTED, score)
     if may_be_in_mesh(score):
-        return Silence(topic.group, Verdict.OUTWEIGHED, score)
-    return Silence(topic.group, Verdict.CAUGHT, score, active_after_s(worth, topic), _after_stopping_s(worth, topic))
+        return Silence(group, topic, Verdict.OUTWEIGHED, score)
+    times = active_after_s(worth, topic), _after_stopping_s(worth, topic)
+    return Silence(group, topic, Verdict.CAUGHT, score, *times)
 
 
 def active_after_s(worth: Worth, topic: TopicWorth) -> float:
-    """Return the seconds from a GRAFT until deliveries are expected, which begins at a refresh (ACTIVE-2)."""
+    """Return the seconds from a GRAFT to the first refresh at which deliveries are scored (ACTIVE-2)."""
     interval = worth.subject.score.peer.decay_interval_us
     refreshes = first_that(lambda count: score_parts.is_active(count * interval, topic.numbers.activation))
     return (refreshes or 0) * worth.interval_s
 
 
 def _after_stopping_s(worth: Worth, topic: TopicWorth) -> float | None:
-    """Return the seconds after which a peer that stops delivering has a score below 0; None if it never has."""
+    """Return the seconds after which a peer at its best that stops delivering has a score below 0; None for never."""
     own, zero = topic.numbers, worth.peer.decay_to_zero
     others = worth.all_topics - topic.most + topic.in_mesh
 
     def caught(refreshes: int) -> bool:
         delivered = left(own.mesh_cap, own.mesh_decay, refreshes, zero)
         first = left(own.first_cap, own.first_decay, refreshes, zero) * own.first_weight * own.weight
-        return not may_be_in_mesh(worth.score(others + first + worth.deficit(topic, delivered)))
+        return not may_be_in_mesh(worth.score(others + first + deficit_of(topic.numbers, delivered)))
 
     found = first_that(caught)
     return None if found is None else found * worth.interval_s
 
 
 def most_silent(worth: Worth) -> list[tuple[TopicWorth, int]]:
-    """Return the largest set of topics in which a peer with the best score elsewhere may be silent and keep a score
-    of 0: those in which silence costs least. They are groups, each with a number of topics."""
+    """Return the largest set of topics in which a peer may be silent with a score of at least 0, if it has the best
+    score in all other topics. The result has the groups of these topics, each with the number of its topics in the
+    set. The groups in which silence costs least come first.
+    """
     spare = worth.all_topics
     chosen: list[tuple[TopicWorth, int]] = []
     for topic in sorted(worth.topics, key=lambda each: each.lost):

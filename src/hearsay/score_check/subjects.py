@@ -1,4 +1,6 @@
-"""Sources of subjects: named parameter sets, scenarios, and score files."""
+"""Subjects from named parameter sets, scenarios and score files. A subject is the score parameters to check, and the
+network in which they will be used.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.scores.named_sets import (
@@ -20,9 +22,10 @@ from hearsay.core.scores.named_sets import (
     aggregates_per_slot,
     named_set,
 )
-from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.promises import MAX_PROMISES_OF_PEER
+from hearsay.core.scores.score_parameters import ScoreSet, table_in, topic_tables
 from hearsay.core.shell.parameters import ParameterError, Violation
-from hearsay.score_check.offences import MOST_OF_A_PEER, promises_per_heartbeat
+from hearsay.score_check.offences import promises_per_heartbeat
 from hearsay.score_check.subject import (
     Expectations,
     OtherPopulation,
@@ -34,13 +37,12 @@ from hearsay.score_check.subject import (
     groups_of_all,
 )
 from hearsay.sim.scenario.network import LatencyKind, Links
+from hearsay.sim.scenario.reading import Document, ScenarioError, parse_file
 from hearsay.sim.scenario.routers import Population
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
-from hearsay.sim.scenario.toml_text import Document, parse_file
 from hearsay.sim.scenario.workload import TimedKind
-from hearsay.text.escape import shown_value
+from hearsay.text import shown_value
 
 T = TypeVar("T")
 _SLOT_S = SLOT_MS / 1000
@@ -51,7 +53,7 @@ _EXPECTED: Mapping[str, Expectations] = {
     "ethereum-prysm": _ETHEREUM,
     "hardening": Expectations(degree=8, round_trip_ms=50),
     "filecoin": Expectations(degree=8),
-    "rust": Expectations(promises_per_heartbeat=MOST_OF_A_PEER),
+    "rust": Expectations(promises_per_heartbeat=MAX_PROMISES_OF_PEER),
     "nim": Expectations(promises_per_heartbeat=0),
 }
 _PER_SLOT: Mapping[str, Callable[[int], float]] = {
@@ -64,14 +66,16 @@ _PER_SLOT: Mapping[str, Callable[[int], float]] = {
 }
 _PER_S: Mapping[str, Mapping[str, float]] = {"hardening": {"any": 120.0}, "filecoin": {"blocks": 5 / 30}}
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {"filecoin": ("messages",)}
-"""Tables of a set that repeat a topic under another name, and are left out: Lotus calls its messages `msgs`."""
+"""The topics that are left out, by set. Each is a second name of another topic: Lotus calls `messages` `msgs`."""
 _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 
 def subject_of_set(name: str, validators: int | None = None) -> Subject:
-    """Return a set by name. Raise `ParameterError` if there is none, or if `validators` does not apply to it."""
+    """Return the subject of a named parameter set. `validators` is the number of Ethereum's validators; None is the
+    default. Raise `ParameterError` if there is no such set, or if the set does not depend on `validators`.
+    """
     if name in FIXED and validators is not None:
-        words = f"set {name} is not made from it; {', '.join(BY_VALIDATORS)} are"
+        words = f"set {name} does not depend on it; {', '.join(BY_VALIDATORS)} do"
         raise ParameterError((Violation("validators", validators, words),))
     validators = VALIDATORS if validators is None else validators
     score = named_set(name, validators)
@@ -91,11 +95,13 @@ def _rate(name: str, topic: str, validators: int) -> float | None:
 
 _MILLION = 1_000_000
 _NEAREST = -2.33
-"""Quantile of the normal distribution: one value in a hundred is 2.33 standard deviations below the mean, or more."""
+"""A quantile of the standard normal distribution: one value in a hundred is below this."""
 
 
 def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int]) -> Subject:
-    """Return the subject of the scenario's own router; raise `ScenarioError` if it has no scores."""
+    """Return the subject of the scenario's own router. `name` is the name of the subject, and `lines` has the lines
+    of keys in the scenario file. Raise `ScenarioError` if the router keeps no scores.
+    """
     parameters = scenario.router.parameters
     if not isinstance(parameters, GossipsubParameters) or parameters.score is None:
         raise ScenarioError(
@@ -128,7 +134,7 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
 
 
 def _other_populations(scenario: Scenario) -> dict[str, Population]:
-    """Return the populations whose router is not the scenario's own, by their tables."""
+    """Return the populations whose router is not the scenario's own, by the keys of their tables."""
     return {
         f"population.{number}": population
         for number, population in enumerate(scenario.population)
@@ -145,6 +151,9 @@ def _other(place: str, population: Population) -> OtherPopulation:
 
 
 def _nodes_millionths(population: Population, nodes: int) -> int:
+    """Return the number of nodes of a population, in millionths of a node. `nodes` is the number of nodes of the
+    network.
+    """
     if population.listed is not None:
         return len(population.listed) * _MILLION
     return population.share_millionths * nodes
@@ -183,7 +192,9 @@ TABLES = ("score", "expect")
 
 
 def read_subject(path: Path) -> Subject:
-    """Return the subject of a file; raise `ScenarioError` with all mistakes."""
+    """Return the score parameters that a file declares, and their network, as a `Subject`. The file is a scenario, or
+    has the tables [score] and [expect]. Raise `ScenarioError` with all mistakes of the file.
+    """
     document, paths = parse_file(path)
     lines = {".".join(map(str, key)): line for key, line in paths.items()}
     if not document.keys() & set(TABLES):
@@ -202,15 +213,17 @@ def read_subject(path: Path) -> Subject:
 
 
 def _subject(document: Document, file: str, lines: Mapping[str, int], problems: list[str]) -> Subject | None:
-    violations: list[Violation] = []
-    score = _made(lambda: ScoreSet.from_mapping(_table(document, "score")), "score.", violations)
-    expect = _made(lambda: _expected(_table(document, "expect")), "expect.", violations)
+    """Return the subject of a file with [score]; None if a mistake prevents this. Add all mistakes to `problems`."""
+    wrong: list[Violation] = []
+    table = table_in(document, "score", wrong)
+    score = None if wrong else _made(lambda: ScoreSet.from_mapping(table), "score.", wrong)
+    expect = _made(lambda: _expected(table_in(document, "expect", wrong)), "expect.", wrong)
     named = Subject(file, ScoreSet(), Expectations(), (), lines=lines)
-    placed = [(named.line_of(each.field), each) for each in violations]
+    placed = [(named.line_of(each.field), each) for each in wrong]
     for line, each in sorted(placed, key=lambda one: one[0]):
         place = f"{file}:{line}" if line else file
-        said = "" if each.value is None else f" = {shown_value(each.value)}"
-        problems.append(f"{place}: {each.field.rstrip('.')}{said}: {each.rule}")
+        value = "" if each.value is None else f" = {shown_value(each.value)}"
+        problems.append(f"{place}: {each.field.rstrip('.')}{value}: {each.rule}")
     if score is None or expect is None:
         return None
     expected, there = expect
@@ -219,21 +232,19 @@ def _subject(document: Document, file: str, lines: Mapping[str, int], problems: 
 
 
 def _expected(values: Mapping[str, object]) -> tuple[Expectations, list[Topics]]:
+    """Return the expectations in the table [expect] with these values, and the topics in its tables
+    [[expect.topics]]. Raise `ParameterError` with all mistakes.
+    """
     own = {key: value for key, value in values.items() if key != "topics"}
     wrong: list[Violation] = []
     there: dict[str, Topics] = {}
     expected = _made(lambda: Expectations.from_mapping(own), "", wrong)
-    for number, table in _tables(values.get("topics", []), wrong):
-        rest = dict(table)
-        name = rest.pop("topic", None)
-        if not isinstance(name, str) or not name:
-            wrong.append(Violation(f"topics.{number}.topic", name, "must be the name of a topic"))
-            continue
+    for place, name, table in topic_tables(values.get("topics", []), wrong):
         if name in there:
-            wrong.append(Violation(f"topics.{number}.topic", name, "is there twice"))
-        traffic = _made(partial(Traffic.from_mapping, rest), f"topics.{number}.", wrong)
+            wrong.append(Violation(f"{place}.topic", name, "is the topic of another table"))
+        traffic = _made(partial(Traffic.from_mapping, table), f"{place}.", wrong)
         if traffic is not None:
-            rate = traffic.messages_per_s if "messages_per_s" in rest else None
+            rate = traffic.messages_per_s if "messages_per_s" in table else None
             there[name] = Topics(name, {name: traffic.count}, rate)
     if expected is None or wrong:
         raise ParameterError(tuple(wrong))
@@ -241,25 +252,11 @@ def _expected(values: Mapping[str, object]) -> tuple[Expectations, list[Topics]]
 
 
 def _made(make: Callable[[], T], above: str, wrong: list[Violation]) -> T | None:
-    """Return the result of `make`; if it raises, add its violations to `wrong`, with `above` before their fields."""
+    """Return the result of `make`. If it raises `ParameterError`, add the violations to `wrong`, with `above` before
+    the field of each, and return None.
+    """
     try:
         return make()
     except ParameterError as error:
         wrong += [Violation(f"{above}{each.field}", each.value, each.rule) for each in error.violations]
         return None
-
-
-def _table(document: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = document.get(name, {})
-    if isinstance(found, Mapping):
-        return cast("Mapping[str, object]", found)
-    raise ParameterError((Violation("", found, "must be a table"),))
-
-
-def _tables(given: object, wrong: list[Violation]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    tables = cast("list[object]", given) if isinstance(given, list) else [given]
-    for number, table in enumerate(tables):
-        if isinstance(table, Mapping):
-            yield number, cast("Mapping[str, object]", table)
-        else:
-            wrong.append(Violation(f"topics.{number}", table, "must be a table, as in [[expect.topics]]"))

@@ -1,49 +1,52 @@
-"""Runs of scenarios, with or without a run folder for the results."""
+"""Runs of scenarios on either engine, with or without a run folder for the results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.sim.checks.checker import Checker
-from hearsay.sim.engine import Engine
 from hearsay.sim.plan.engines import CapacityExceeded, EngineName, choose_engine, require_memory
+from hearsay.sim.plan.network import Dials
 from hearsay.sim.plan.plan import Plan, make_plan
-from hearsay.sim.plan.topology import Dials
+from hearsay.sim.recorder import Recorder
 from hearsay.sim.reference.engine import ReferenceEngine
-from hearsay.sim.results.recorder import Recorder
-from hearsay.sim.results.summary import Summary, summarise
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import dump_scenario
+from hearsay.sim.summary import Summary, summarise
 from hearsay.trace.folder.manifest import WrittenTrace
+from hearsay.trace.folder.run_folder import RunFolder
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.rows import Rows
 from hearsay.trace.language.schema import TraceRow
-from hearsay.trace.write.run_folder import RunFolder
-from hearsay.trace.write.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from hearsay.sim.array.engine import ArrayEngine
     from hearsay.sim.witnesses import Witnesses
+
+Engine: TypeAlias = "ReferenceEngine | ArrayEngine"
 
 
 class InvariantViolation(AssertionError):
-    """A checked run broke an invariant."""
+    """The error that a run broke an invariant. Its message has the findings of the check, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's summary and the checker's problems; none without a check."""
+    """The summary of a run, and the problems that the check of the run found; none in a run without a check."""
 
     summary: Summary
     problems: tuple[str, ...]
 
 
 class Simulation:
-    """One run of a scenario, which a caller can observe and stop."""
+    """One run of a scenario, which the caller can observe and stop."""
 
     def __init__(
         self,
@@ -58,58 +61,60 @@ class Simulation:
         engine: EngineName = "reference",
         threads: int = 1,
     ) -> None:
-        """Prepare a run.
+        """Prepare a run. Raise `ScenarioError` if its plan cannot be carried out.
 
-        With `rotate_us`, a trace file is closed after that much simulated time, so that a reader can follow the run.
-        A `watcher` gets batches of rows from both engines; it must not keep the array. A `listener` needs the
-        reference engine, which alone has rows in order. With `check` the reference engine checks all nodes. The
-        array engine checks the invariants of all nodes that arrays can express, and repeats the calls of some nodes
-        with real routers.
+        `folder` gets the results, and the trace if `write_trace` is True. With `rotate_us`, a trace file is closed
+        after that much simulated time, so that a reader can follow the run.
+
+        A `watcher` gets the rows of either engine in batches. It must not store the array of a batch. A `listener`
+        gets single rows. It needs the reference engine, because only that engine records rows in order.
+
+        With `check`, the reference engine checks all invariants of all nodes. The array engine checks only the
+        invariants that kernels can check, for all nodes. After the run, routers of the core repeat the calls of some
+        nodes, and their invariants are checked too (`witnesses.py`).
         """
         if engine == "array" and listener is not None:
-            raise ValueError("engine array: its rows are not in order, which a listener needs")
+            raise ValueError("engine 'array' records rows out of order; a listener needs engine 'reference'")
         self.plan: Plan = make_plan(scenario)
         self.engine_name: EngineName = engine
         self._folder = folder
-        self._writer = self._make_writer(folder, rotate_us) if folder is not None and write_trace else None
+        self._writer: TraceWriter | None = None
+        if folder is not None and write_trace:
+            # A thread for the writer gains nothing with the reference engine, which keeps the GIL.
+            background, known_hash = engine == "array", lambda: self.engine.trace_hash
+            self._writer = TraceWriter(folder.path, rotate_us=rotate_us, background=background, known_hash=known_hash)
         self._checker = Checker(self.plan) if check and engine == "reference" else None
-        self._witnesses = _witnesses_of(self.plan) if check and engine == "array" else None
-        self._watcher = watcher
-        self.recorder = Recorder(self._writer, listener, watcher)
+        self._witnesses: Witnesses | None = None
+        consumers = [each for each in (self._writer and self._writer.add, watcher) if each is not None]
+        self.recorder = Recorder(consumers, listener)
         try:
-            self.engine: Engine = self._make_engine(threads)
+            self.engine: Engine = self._make_engine(threads, check, consumers)
         except BaseException:
             if self._writer is not None:
                 self._writer.abort()
             raise
 
-    def _make_writer(self, folder: RunFolder, rotate_us: Micros | None) -> TraceWriter:
-        """Return the writer; it has a thread only with the array engine, because the reference engine keeps the
-        GIL."""
-        in_background = self.engine_name == "array"
-        return TraceWriter(
-            folder.path, rotate_us=rotate_us, background=in_background, known_hash=lambda: self.engine.trace_hash
-        )
-
-    def _make_engine(self, threads: int) -> Engine:
+    def _make_engine(self, threads: int, check: bool, consumers: Sequence[Callable[[Rows], None]]) -> Engine:
         if self.engine_name == "reference":
             return ReferenceEngine(self.plan, self.recorder, self._checker)
         from hearsay.sim.array.engine import ArrayEngine
+        from hearsay.sim.witnesses import Witnesses
 
-        consumers = [each for each in (self._writer and self._writer.add, self._watcher) if each is not None]
+        self._witnesses = Witnesses.of(self.plan) if check else None
         engine = ArrayEngine(self.plan, _tee(consumers), threads, self._witnesses)
         self.plan = replace(self.plan, dials=Dials.from_lists([]))  # so that the engine can free the dials
         return engine
 
     @property
     def delivered(self) -> int:
-        """Deliveries so far."""
+        """The number of deliveries so far."""
         return self.engine.delivered
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
         """Run to the end, or until `engine.stop_requested` is set, and write the results.
 
-        Raise `RouterFailed` when a router raises.
+        Raise `RouterFailed` if a router raises an exception. If the check on the reference engine had found problems
+        before any exception, raise `InvariantViolation` instead.
         """
         try:
             if self._folder is not None:
@@ -122,7 +127,7 @@ class Simulation:
             if self._writer is not None:
                 self._writer.abort()
             if isinstance(error, Exception) and self._checker is not None and self._checker.problems:
-                # A router that breaks the rules may return impossible actions; the first broken rule explains them.
+                # A router that breaks the rules may cause an error; the problems found before explain it.
                 raise InvariantViolation("\n".join(self._checker.problems)) from error
             if isinstance(error, Exception) and (failure := self.engine.router_failure(error)) is not None:
                 raise failure from error
@@ -130,15 +135,17 @@ class Simulation:
         return Result(summary, self._problems())
 
     def _problems(self) -> tuple[str, ...]:
-        """Return the problems that the check of the run found."""
+        """Return the problems that the check of the run found. With the array engine, first repeat the calls of the
+        witnesses."""
         if self._checker is not None:
             return tuple(self._checker.problems)
         return self._witnesses.repeat().problems if self._witnesses is not None else ()
 
     def change_scenario(self, scenario: Scenario) -> None:
-        """Continue with another scenario, whose plan is the same before `engine.changeable.next_us`.
+        """Continue with another scenario, whose plan must have the same events before `engine.changeable.next_us`.
 
-        Call it only from `progress`. Raise `ScenarioError` without a change if the plan cannot be carried out.
+        Call this method only from `progress`. Raise `ScenarioError` if the new plan cannot be carried out, and
+        `ValueError` if the run is checked or uses the array engine. Then nothing changes.
         """
         changeable = self.engine.changeable
         if changeable is None or self._checker is not None:
@@ -150,20 +157,14 @@ class Simulation:
             self._folder.write_text_atomic("scenario.toml", dump_scenario(scenario))
 
     def _store_plan(self, folder: RunFolder) -> None:
-        """Write the facts that are known before the run; a reader that follows the run needs names and the window."""
+        """Write the scenario and the names of peers and topics, which a reader that follows the run needs."""
         plan = self.plan
         folder.write_text_atomic("scenario.toml", dump_scenario(plan.scenario))
-        nodes = plan.scenario.network.nodes
-        numbers = range(nodes + 1)
-        regions = [self.engine.latency.region_of(node) for node in range(nodes)]
-        routers = [plan.routers[index][0].name for index in plan.router_of]
-        folder.write_peers(
-            numbers,
-            [*map(str, range(nodes)), "script"],
-            [*routers, "script"],
-            [*regions, None],
-            ["hearsay"] * (nodes + 1),
-        )
+        nodes = range(plan.scenario.network.nodes)
+        names, agents = [*map(str, nodes), "script"], ["hearsay"] * (len(nodes) + 1)
+        regions = [*map(self.engine.latency.region_of, nodes), None]
+        routers = [*(plan.routers[index][0].name for index in plan.router_of), "script"]
+        folder.write_peers(range(len(nodes) + 1), names, routers, regions, agents)
         folder.write_topics(range(len(plan.topics)), plan.topics)
 
     def _store(self, folder: RunFolder, summary: Summary) -> None:
@@ -180,14 +181,8 @@ class Simulation:
         folder.write_manifest(written, seed=summary.seed, complete=summary.complete)
 
 
-def _witnesses_of(plan: Plan) -> Witnesses:
-    from hearsay.sim.witnesses import Witnesses
-
-    return Witnesses.of(plan)
-
-
 def _tee(consumers: Sequence[Callable[[Rows], None]]) -> Callable[[Rows], None] | None:
-    """Return a function that passes rows to all; None if there are none."""
+    """Return a function that passes rows to all consumers; None if there are no consumers."""
     if not consumers:
         return None
 
@@ -207,29 +202,27 @@ def run_on_fitting_engine(
     check: bool = False,
     listener: Callable[[TraceRow], None] | None = None,
 ) -> Result:
-    """Run a scenario on the engine that `choose_engine` returns.
+    """Run a scenario on the engine that `choose_engine` returns for it; with a `listener`, on the reference engine.
 
-    If `auto` chose the array engine, and that raises `CapacityExceeded`, run it again on the reference engine. Raise
-    `ScenarioError` if the run would not fit into memory, or if the wanted engine cannot run it.
+    `out` is the path of the run folder for the results; with None, nothing is written. If `wanted` is `auto` and the
+    array engine raises `CapacityExceeded`, run the scenario again on the reference engine. Raise `ScenarioError` if
+    the run needs too much memory, or if the wanted engine cannot run the scenario.
     """
     if listener is not None:
         if wanted == "array":
-            raise ScenarioError(["engine array: its rows are not in order, which a listener needs"])
+            raise ScenarioError(["engine 'array' records rows out of order; a listener needs engine 'reference'"])
         wanted = "reference"
     engine, _ = choose_engine(scenario, wanted)
     require_memory(scenario, engine)
     folder = RunFolder.create(out) if out is not None else None
 
-    def run(engine: EngineName) -> Result:
-        given = Simulation(scenario, check=check, folder=folder, listener=listener, engine=engine, threads=threads)
-        return given.run()
-
+    simulation = partial(Simulation, scenario, check=check, folder=folder, listener=listener, threads=threads)
     try:
-        return run(engine)
+        return simulation(engine=engine).run()
     except CapacityExceeded:
         if wanted != "auto":
             raise
     require_memory(scenario, "reference")
     if folder is not None:
         folder.start_again()
-    return run("reference")
+    return simulation(engine="reference").run()

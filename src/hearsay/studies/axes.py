@@ -1,4 +1,4 @@
-"""The axes of a study, which are keys of a scenario with the values to combine, and the base scenario."""
+"""The axes and the base scenario of a study. The values of the axes replace values of the base scenario."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from typing import Annotated, Any, TypeAlias, cast
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, ValidationInfo, field_validator
 
 from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.reading import Document, ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
-from hearsay.sim.scenario.toml_text import Document
 from hearsay.sim.scenario.values import Number, PerhapsEmptyText, Text, broken, integer_in, one_of, violated
 from hearsay.studies.checked_file import FileTable, KeyLines, StudyError
 from hearsay.studies.settings import flattened
-from hearsay.text.escape import shown_value
+from hearsay.text import shown_value
 
 Setting: TypeAlias = tuple[str, object]
-"""The path of a scenario's key, and its value."""
+"""The dotted path of a key of a scenario, such as `network.nodes`, and the value of that key."""
 Texts: TypeAlias = Sequence[tuple[str, str]]
-"""Keys and their values as text, as given on the command line."""
+"""Pairs of a key of a scenario and the text of that key's value, as in options such as `--set KEY=VALUE`."""
 
 _OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
 _UNKNOWN = re.compile(r".*: (unknown key.*)", re.DOTALL)
@@ -34,14 +33,14 @@ _PATHS = ("network.edges_file", "links.regions_file")
 
 
 class BaseTable(FileTable):
-    """base – the scenario that all runs start from: a preset or a file, and keys of a scenario."""
+    """[base]: the scenario that all runs share: a preset or a file, and keys of a scenario with other values."""
 
     model_config = ConfigDict(extra="allow")
 
     preset: Annotated[str, one_of(preset_names())] | None = None
     """Name of a preset scenario."""
     file: Text | None = None
-    """Path of a scenario file, relative to the folder of this file."""
+    """Path of a scenario file, relative to the folder of the file with this key."""
 
     @field_validator("file")
     @classmethod
@@ -52,22 +51,28 @@ class BaseTable(FileTable):
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.preset is not None and self.file is not None:
-            yield Violation("file", self.file, 'not together with preset (the file may say preset = "…")')
+            yield Violation("file", self.file, 'not together with preset (the file itself may have preset = "…")')
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A scenario before axes and seeds are applied; `origins` has the file and line of a key's value, by key."""
+    """A scenario that is not loaded yet: a file or a preset, and settings that override keys of it. With neither file
+    nor preset, all other keys have their defaults.
+    """
 
     file: Path | None = None
     preset: str | None = None
     router: str | None = None
+    """The router that replaces the scenario's own; None keeps that."""
     settings: tuple[Setting, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The origins of settings, by key: texts such as FILE:LINE, with which error messages begin."""
 
     @classmethod
     def of(cls, table: BaseTable, folder: Path, key_lines: KeyLines, *path: str | int) -> Base:
-        """Return the base from a table of a file; its paths are relative to `folder`."""
+        """Return the base that a table [base] declares. `path` is the key path of the table in the file of
+        `key_lines`. Paths in the table are relative to `folder`.
+        """
         sections: dict[str, Any] = dict(table.model_extra or {})
         router: str | None = sections.pop("router") if isinstance(sections.get("router"), str) else None
         settings = tuple(_resolved(setting, folder) for setting in flattened(sections))
@@ -76,13 +81,15 @@ class Base:
         return cls(file, table.preset, router or None, settings, origins)
 
     def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        """Return the base with more settings. Errors in settings without an origin name the option `--set`."""
+        """Return a copy of the base with these settings, which override earlier ones. `origins` are their origins.
+        Error messages about a setting without an origin name the option `--set`.
+        """
         set_now = dict(settings)
         before = {key: place for key, place in self.origins.items() if key not in set_now}
         return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
 
     def at(self, axes: Sequence[Axis], steps: Sequence[int]) -> Base:
-        """Return the base with the settings of a step of each axis."""
+        """Return a copy of the base with one step of each axis. `steps` has the index of the step on each axis."""
         base = self
         for axis, step in zip(axes, steps, strict=True):
             settings = axis.settings(step)
@@ -90,7 +97,7 @@ class Base:
         return base
 
     def scenario(self) -> Scenario:
-        """Return the scenario. Raise `StudyError` with the file and line of each bad value."""
+        """Load the scenario. Raise `StudyError` with a line for each invalid value, and its origin if known."""
         try:
             return load_scenario(self.file, self.preset, self.settings, router=self.router)
         except ScenarioError as error:
@@ -117,18 +124,18 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of a study. Each step has a value for each key of the axis, and a label."""
+    """An axis of a study. Each step has a value for each key of the axis, and a label."""
 
     name: str
     keys: tuple[str, ...]
     steps: tuple[tuple[object, ...], ...]
     labels: tuple[str, ...]
     places: tuple[str, ...]
-    """File and line of each step."""
+    """The origin of each step: a text such as FILE:LINE, with which error messages begin."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Return the steps as positions on a scale if their labels are ascending numbers, otherwise None."""
+        """Return the labels as numbers if all are finite and each is above the one before, otherwise None."""
         try:
             numbers = [float(label) for label in self.labels]
         except ValueError:
@@ -137,6 +144,9 @@ class Axis:
         return tuple(numbers) if ascending and all(map(isfinite, numbers)) else None
 
     def settings(self, step: int) -> list[Setting]:
+        """Return the settings of the step with this index. A value that is a table gives a setting for each key of
+        the table.
+        """
         found: list[Setting] = []
         for key, value in zip(self.keys, self.steps[step], strict=True):
             found += flattened(cast("Document", value), f"{key}.") if isinstance(value, dict) else [(key, value)]
@@ -155,28 +165,28 @@ ScenarioKey = Annotated[
 
 
 class AxisTable(FileTable):
-    """[[axes]] – a key, or several that change together, and its values or a range of them."""
+    """[[axes]]: one key, or several keys that change together, with a list of values or a range."""
 
     name: PerhapsEmptyText | None = None
     """Name of the axis in tables and charts; default: its keys."""
     key: ScenarioKey | None = None
     """The key of a scenario that changes, such as network.nodes."""
     keys: tuple[ScenarioKey, ...] | None = None
-    """Several keys that change together, instead of key."""
+    """Several keys that change together; give either key or keys."""
     values: list[Any] | None = None
-    """The values of the key; with keys, each is an array with a value for each of them."""
+    """The values of the key. With several keys, each element is an array with a value for each key."""
     labels: list[Any] | None = None
-    """Names of the steps, one for each value; default: the values of the first key."""
+    """Names of the values in tables and charts, one for each value; default: the values of the first key."""
     start: Number | None = Field(default=None, alias="from")
-    """The first value of a range, instead of values."""
+    """The first value of a range; give either values or a range."""
     to: Number | None = None
-    """The last value of a range."""
+    """The end of a range. With step, the last value may be below this end."""
     step: Number | None = None
     """The difference between neighbouring values of a range."""
     count: Annotated[int, integer_in(2, MOST_VALUES)] | None = None
-    """The number of values of a range, including both ends; instead of step."""
+    """The number of values of a range, both ends included; give either step or count."""
     spacing: Annotated[str, one_of(("linear", "log"))] = "linear"
-    """Spacing of a range: linear for equal differences, log for equal ratios; log needs count."""
+    """Spacing of a range: linear for equal differences, log for equal ratios. log needs count, and from above 0."""
 
     @property
     def own_keys(self) -> tuple[str, ...]:
@@ -187,7 +197,7 @@ class AxisTable(FileTable):
         return " + ".join(self.own_keys) if self.name is None else self.name
 
     def axis(self, key_lines: KeyLines, *path: str | int) -> Axis:
-        """Return the axis. `path` is the key path of its table in the file."""
+        """Return the axis that the table declares. `path` is the key path of the table in the file of `key_lines`."""
         values = cast("list[Any]", self._all_values())
         steps = tuple(self._step(value) for value in values)
         written = tuple(key_lines.of(*path, "values", step) for step in range(len(steps)))
@@ -209,9 +219,10 @@ class AxisTable(FileTable):
     def _step_rules(self, values: list[Any]) -> Iterator[Violation]:
         needed = len(self.own_keys)
         if needed > 1 and self.values is None:
-            yield Violation("keys", self.keys, "a range is of one key; give values, an array for each step")
+            yield Violation("keys", self.keys, "a range needs a single key; give values, an array for each step")
             return
-        wrong = [n for n, value in enumerate(values) if needed > 1 and not _is_array_of(value, needed)]
+        fits = [needed == 1 or (isinstance(value, list) and len(value) == needed) for value in values]  # pyright: ignore[reportUnknownArgumentType]
+        wrong = [number for number, fit in enumerate(fits) if not fit]
         for number in wrong:
             yield Violation(f"values.{number}", values[number], f"must be an array of {needed}, one for each of keys")
         if self.labels is not None and len(self.labels) != len(values):
@@ -220,7 +231,9 @@ class AxisTable(FileTable):
             yield Violation("", None, "two steps have the same label; give labels that differ")
 
     def _all_values(self) -> list[Any] | Violation:
-        """Return the values, with a range expanded, or the mistake in them."""
+        """Return the values of all steps, from `values` or from the range. If the keys of the table do not declare
+        values, return the broken rule.
+        """
         if self.values is None:
             return self._range()
         spacing = self.spacing if "spacing" in self.model_fields_set else None
@@ -272,16 +285,12 @@ Axes = Annotated[tuple[AxisTable, ...], AfterValidator(_each_key_on_one_axis)]
 
 
 def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
-    """Return an axis of one key. Errors in its values name `place`."""
+    """Return an axis of one key with these values. Error messages about the values begin with `place`."""
     return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (place,) * len(values))
 
 
-def _is_array_of(value: object, length: int) -> bool:
-    return isinstance(value, list) and len(cast("list[object]", value)) == length
-
-
 def _spread(start: Decimal, end: Decimal, count: int, *, log: bool) -> list[object]:
-    """Return `count` values from one end to the other; integers if both ends are integers."""
+    """Return `count` values from `start` to `end`. If both ends are integers, round the values to integers."""
     whole = all(bound == bound.to_integral_value() for bound in (start, end))
     values: list[object] = []
     for number in range(count):

@@ -1,53 +1,73 @@
-"""TOML files checked by a model. Each error has file, line, key, value and rule."""
+"""TOML files of studies, budgets and tunings, which pydantic models validate. Each error message names the file, the
+line, the key with its value, and the broken rule.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
-from hearsay.sim.scenario.mistakes import known_keys, mistakes
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_file
+from hearsay.sim.scenario.layers import known_keys, mistakes
+from hearsay.sim.scenario.reading import Document, KeyPath, ScenarioError, parse_file
 from hearsay.sim.scenario.values import Section, unknown_key
 from hearsay.user_errors import Failure, InvalidInput
 
 
 class StudyError(InvalidInput, ValueError):
-    """A study, budget or comparison that cannot be run as written. It has a line for each problem."""
+    """Mistakes in a study, budget file, tuning or comparison as the user wrote it. `problems` has a line for each."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         super().__init__(*problems)
 
 
+Made = TypeVar("Made")
+
+
+def all_of(makers: Iterable[Callable[[], Made]]) -> list[Made]:
+    """Call all functions and return their results. If some raise `StudyError`, raise one `StudyError` with all
+    problems, each once.
+    """
+    made: list[Made] = []
+    problems: dict[str, None] = {}
+    for make in makers:
+        try:
+            made.append(make())
+        except StudyError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise StudyError(problems)
+    return made
+
+
 class StudyFolderError(Failure):
-    """A study's folder that cannot be written or read. Its message is one line with the path."""
+    """The failure to write or read a study's folder. Its message is one line."""
 
 
 class FileTable(Section):
-    """A table of a study or budget file. The docstring below a key describes it in editors."""
+    """A table of a study, budget or tune file. Editors show the docstring below a key as its description."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLines:
-    """The lines of a file's keys."""
+    """The line numbers of the keys of a file, by key path."""
 
     file: str
     lines: Mapping[KeyPath, int]
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of a key, or of the table in which it is missing; 0 stands for the whole file."""
+        """Return the line of a key or, if the file lacks it, of the innermost table around it; 0 without either."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
 
     def of(self, *path: str | int) -> str:
-        """Return the place of a key as FILE:LINE, or as FILE if its line is unknown."""
+        """Return FILE:LINE with the result of `line` for a key, or FILE if that is 0."""
         line = self.line(path)
         return f"{self.file}:{line}" if line else self.file
 
@@ -56,9 +76,10 @@ FileModel = TypeVar("FileModel", bound=FileTable)
 
 
 def read_checked(path: Path, model: type[FileModel], changes: Document | None = None) -> tuple[FileModel, KeyLines]:
-    """Read a TOML file and validate it by a model. Raise `StudyError` with all mistakes, in the order of lines.
+    """Read a TOML file and validate it by a model. Return the instance of the model, and the lines of the keys. Raise
+    `StudyError` with all mistakes, in the order of lines.
 
-    `changes` replace top-level keys of the file. The validators get the file's folder as context.
+    `changes` replace top-level keys of the file. The model's validators get the folder of the file as context.
     """
     try:
         document, lines = parse_file(path)
@@ -70,7 +91,9 @@ def read_checked(path: Path, model: type[FileModel], changes: Document | None = 
 
 
 def checked(document: Document, key_lines: KeyLines, model: type[FileModel], folder: Path) -> FileModel:
-    """Return a document as its model; `folder` is for relative paths. Raise `StudyError` with all mistakes."""
+    """Return a document as an instance of `model`. Raise `StudyError` with all mistakes, in the order of lines. Paths
+    in the document are relative to `folder`.
+    """
     try:
         return model.model_validate(document, context=folder)
     except ValidationError as error:

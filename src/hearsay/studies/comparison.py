@@ -1,4 +1,4 @@
-"""Comparison of two scenarios: the difference of each metric with a verdict, and the text about all differences."""
+"""Comparison of two scenarios, the sides A and B: a difference with a verdict for each metric, and text about it."""
 
 from __future__ import annotations
 
@@ -8,52 +8,58 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
 from hearsay.metrics import Metric
-from hearsay.sim.scenario.scenario_error import ScenarioError
+from hearsay.number_text import SPACE, apart, interval, points, relative, text_of
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import find_scenario
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.packs import BY_NAME, COMPARED, Row
 from hearsay.studies.points import Point, point_of
+from hearsay.studies.results import values_by_seed
 from hearsay.studies.settings import command_of
 from hearsay.studies.statistics import Difference, holm, paired, unpaired
 from hearsay.studies.study_file import Study
-from hearsay.studies.tables import values_by_seed
-from hearsay.text.numbers import SPACE, apart, interval, points, relative, shown
 
 MOST_SEEDS = 10_000
 LAST_FIRST_SEED = 10**15
 
 
 class Verdict(StrEnum):
+    """The verdict on a metric: the direction in which B is significantly different from A, or the lack of one."""
+
     BETTER = "better"
     WORSE = "worse"
     EQUAL = "equal"
     """Both sides have the same value on every seed."""
     UNDETECTED = "no difference detectable"
     UNKNOWN = "not measured"
+    """There are too few values for a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureComparison:
-    """A metric on both sides, and the difference of B from A."""
+    """The comparison of one metric. `difference` is B minus A; None with too few values."""
 
     figure: Metric
     difference: Difference | None
     verdict: Verdict
     detectable: float
-    """The smallest difference that 80 of 100 such comparisons detect, in the metric's unit."""
+    """The smallest true difference that 80 of 100 such comparisons detect, in the metric's unit; 0 if unknown."""
     by_itself: bool = False
-    """True if the metric's interval excludes 0, but the verdict, corrected for all metrics, is `UNDETECTED`."""
+    """True if the interval of the difference excludes 0, but the verdict is `UNDETECTED`. The verdict is corrected
+    for the number of metrics; the interval is not.
+    """
     means: tuple[float | None, float | None] = (None, None)
-    """The mean of each side, if too few seeds allow no comparison; None without values."""
+    """The mean of A and the mean of B, each over all seeds with a value; None without such a seed."""
 
 
 def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureComparison:
-    """Return the comparison of a metric. Raise `KeyError` with the names of all metrics if it was not compared."""
+    """Return the comparison of the metric `name`. If there is none, raise `KeyError` with all names."""
     by_name = {line.figure.name: line for line in figures}
     if name not in by_name:
         raise KeyError(f"no figure {name!r}; there are {', '.join(by_name)}")
@@ -61,7 +67,7 @@ def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureCompar
 
 
 def side(name: str) -> Base:
-    """Return a scenario, given by the path of its file or by the name of a preset. Raise `StudyError` if unknown."""
+    """Return the base for the scenario file or preset `name`. Raise `StudyError` if there is neither."""
     try:
         return Base(*find_scenario(name))
     except ScenarioError as error:
@@ -79,41 +85,40 @@ def sides(
     first_seed: int = 1,
     between: Mapping[str, Base] = MappingProxyType({}),
 ) -> tuple[Study, list[Point]]:
-    """Return a study and its points: A, the scenarios `between` (by name), and B.
+    """Return a study and its points: scenario A, the scenarios of `between`, and scenario B.
 
-    With `same_seeds`, all points have the same seeds; otherwise B has the seeds after those of A.
+    `names` are the names of A and B; `between` has further scenarios by name. `seeds` is the number of seeds. With
+    `same_seeds`, all points have the same seeds, from `first_seed` on; otherwise B has the seeds after those of A.
     """
     first = tuple(range(first_seed, first_seed + seeds))
     second = first if same_seeds else tuple(range(first_seed + seeds, first_seed + 2 * seeds))
     ends = names if names[0] != names[1] else ("A", "B")
     axis = axis_of_values("side", [ends[0], *between, ends[1]], "")
-    study = Study(f"{names[0]} and {names[1]}", f"{names[0]} and {names[1]}", "", a, (axis,), first, engine)
-    points = [point_of(base.scenario(), first, (step,)) for step, base in enumerate((a, *between.values()))]
-    return study, [*points, point_of(b.scenario(), second, (len(points),))]
+    study = Study(f"{names[0]} and {names[1]}", f"{names[0]} and {names[1]}", a, (axis,), first, engine)
+    points = [point_of(base, first, (step,)) for step, base in enumerate((a, *between.values()))]
+    return study, [*points, point_of(b, second, (len(points),))]
 
 
 def compare(
     points: Sequence[Point], results: Mapping[str, Row], figures: Sequence[str] = COMPARED
 ) -> list[FigureComparison]:
-    """Compare the first point with the last by these metrics, except optional ones that neither side has."""
+    """Compare the first point (A) with the last (B) by the metrics named `figures`. Leave out optional metrics for
+    which neither point has a value.
+    """
     a, b = points[0], points[-1]
     figures = [
         name
         for name in figures
         if not BY_NAME[name].optional or values_by_seed(a, results, name) or values_by_seed(b, results, name)
     ]
-    lines = judged([(BY_NAME[name], _difference(a, b, results, name)) for name in figures])
-    return [
-        replace(line, means=(_mean(a, results, line.figure.name), _mean(b, results, line.figure.name)))
-        if line.difference is None
-        else line
-        for line in lines
-    ]
+    lines = with_verdicts([(BY_NAME[name], _difference(a, b, results, name)) for name in figures])
+    means = [(_mean(a, results, name), _mean(b, results, name)) for name in figures]
+    return [replace(line, means=both) for line, both in zip(lines, means, strict=True)]
 
 
-def judged(differences: Sequence[tuple[Metric, Difference | None]]) -> list[FigureComparison]:
-    """Return a verdict on each difference, corrected for their number by Holm's method: if no difference is real, 95
-    of 100 calls of this function find none.
+def with_verdicts(differences: Sequence[tuple[Metric, Difference | None]]) -> list[FigureComparison]:
+    """Return a comparison for each difference. Holm's method corrects the verdicts for the number of differences: if
+    the sides do not truly differ, at least 95 of 100 calls return no `BETTER` and no `WORSE`.
     """
     known = [difference for _, difference in differences if difference is not None]
     calls = iter(holm([difference.p for difference in known]))
@@ -161,13 +166,18 @@ _DIGEST_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """The request of a comparison. `changes` (of B) and `both` (of A and B) are settings as KEY=VALUE, as given."""
+    """The options of a comparison of the scenarios `a` and `b`, which are files or presets. If `b` is None, B is `a`
+    with `changes`.
+    """
 
     a: str
     b: str | None
     changes: tuple[str, ...]
+    """Settings of B, as KEY=VALUE."""
     both: tuple[str, ...]
+    """Settings of A and B, as KEY=VALUE."""
     seeds: int
+    """Number of seeds of each side."""
     unpaired: bool = False
     engine: str = "auto"
     first_seed: int = 1
@@ -181,7 +191,7 @@ class ComparisonRequest:
 
     @property
     def conditions(self) -> list[str]:
-        """Return the settings of both sides as text."""
+        """Return lines about the settings that both sides share, and about the seeds."""
         way = "other seeds for B" if self.unpaired else "the same on both sides, compared seed by seed"
         both = [f"both: with {', '.join(self.both)}"] if self.both else []
         start = f" from {self.first_seed} on" if self.first_seed != 1 else ""
@@ -189,7 +199,9 @@ class ComparisonRequest:
 
     @property
     def folder_name(self) -> str:
-        """Return a readable name of the folder, with a digest of the request if the name could be ambiguous."""
+        """Return the default name of the comparison's folder. It ends in a hash of the request if its readable part
+        is ambiguous. The number of seeds and the engine do not change the name, so more seeds continue in the folder.
+        """
         a, b = self.names
         both = f"-both-with-{','.join(self.both)}" if self.both else ""
         start = f"-from-seed-{self.first_seed}" if self.first_seed != 1 else ""
@@ -205,29 +217,25 @@ class ComparisonRequest:
 
     @property
     def command(self) -> str:
-        words: list[object] = ["compare", self.a]
-        if self.b is not None:
-            words.append(self.b)
-        for option, settings in (("--set", self.changes), ("--both", self.both)):
-            for setting in settings:
-                words += [option, setting]
-        words += ["--seeds", self.seeds]
-        if self.first_seed != 1:
-            words += ["--first-seed", self.first_seed]
-        if self.unpaired:
-            words.append("--unpaired")
-        if self.factorial:
-            words.append("--factorial")
-        if self.engine != "auto":
-            words += ["--engine", self.engine]
-        return command_of(words)
+        """Return the command line that makes this comparison."""
+        options: list[tuple[object, ...]] = [
+            *(("--set", setting) for setting in self.changes),
+            *(("--both", setting) for setting in self.both),
+            ("--seeds", self.seeds),
+            ("--first-seed", self.first_seed) if self.first_seed != 1 else (),
+            ("--unpaired",) if self.unpaired else (),
+            ("--factorial",) if self.factorial else (),
+            ("--engine", self.engine) if self.engine != "auto" else (),
+        ]
+        sides = [self.a] if self.b is None else [self.a, self.b]
+        return command_of(["compare", *sides, *chain.from_iterable(options)])
 
 
 _SHORT = {Verdict.EQUAL: "the same", Verdict.UNDETECTED: "not significant"}
 
 
 def verdict_words(line: FigureComparison) -> str:
-    """Return the verdict on a metric: "better: 12 % less (between 10 % and 14 %)"."""
+    """Return a verdict as words, such as "better: 12 % less (between 10 % and 14 %)"."""
     difference = line.difference
     if difference is None:
         without = [side for side, mean in zip("AB", line.means, strict=True) if mean is None]
@@ -245,14 +253,14 @@ def verdict_words(line: FigureComparison) -> str:
 
 
 def short_verdict(line: FigureComparison) -> str:
-    """Return the verdict in a word or two, for a column of a table."""
+    """Return a verdict as few words, for a column of a table."""
     if line.verdict is Verdict.UNKNOWN:
         return verdict_words(line).partition(":")[0]
     return _SHORT.get(line.verdict, str(line.verdict))
 
 
 def by_itself_words(lines: Sequence[FigureComparison]) -> str:
-    """Explain the intervals that leave 0 out without a significant difference; empty if there are none."""
+    """Return a sentence that names the metrics for which `by_itself` is True; the empty string if there are none."""
     titles = [line.figure.title for line in lines if line.verdict is Verdict.UNDETECTED and line.by_itself]
     if not titles:
         return ""
@@ -261,7 +269,7 @@ def by_itself_words(lines: Sequence[FigureComparison]) -> str:
 
 
 def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> str:
-    """Return a sentence with all metrics, grouped by verdict."""
+    """Return a sentence that lists the metrics by verdict. `names` are the names of A and B."""
     parts: list[str] = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNDETECTED, Verdict.EQUAL):
         found = [_with_change(line) for line in lines if line.verdict is verdict]
@@ -273,7 +281,7 @@ def overall_words(lines: Sequence[FigureComparison], names: tuple[str, str]) -> 
 
 
 def interval_words(line: FigureComparison) -> str:
-    """Return the difference with its interval, in the metric's unit."""
+    """Return the difference with its interval, in the metric's unit; "–" without a difference."""
     difference = line.difference
     if difference is None:
         return "–"
@@ -281,16 +289,18 @@ def interval_words(line: FigureComparison) -> str:
 
 
 def side_words(line: FigureComparison) -> tuple[str, str]:
-    """Return the means of A and B, with enough digits to show a difference."""
+    """Return the means of A and B as text, with enough digits to distinguish the means; "–" for an unknown mean."""
     if line.difference is None:
-        mean_a, mean_b = ("–" if mean is None else shown(mean, line.figure.form) for mean in line.means)
+        mean_a, mean_b = ("–" if mean is None else text_of(mean, line.figure.form) for mean in line.means)
         return mean_a, mean_b
     a, b = apart((line.difference.mean_a, line.difference.mean_b), line.figure.form)
     return a, b
 
 
-def unasked_words(lines: Sequence[FigureComparison]) -> str:
-    """Return a sentence if the share of the uplink is not measured, otherwise an empty text."""
+def uplink_words(lines: Sequence[FigureComparison]) -> str:
+    """Return a sentence that says that the share of the uplink is not measured; the empty string if that share was
+    compared.
+    """
     asked = any(line.figure.name == "uplink_share" for line in lines)
     return "" if asked else "Share of the uplink: not measured, no uplink has a limit."
 
@@ -308,13 +318,15 @@ def _change(line: FigureComparison, difference: Difference) -> str:
 
 
 def _amount(line: FigureComparison, amount: float) -> str:
-    """Return a difference without its sign, as a share of A's mean if that is possible."""
+    """Return the size of a difference as text: in percentage points if the metric is a ratio, otherwise as a share of
+    the mean of A, or in the metric's unit if that mean is 0.
+    """
     difference = line.difference
     assert difference is not None
     if line.figure.form == "percent":
         return points(amount)
     share = difference.relative(amount)
-    return shown(amount, line.figure.form) if share is None else relative(share)
+    return text_of(amount, line.figure.form) if share is None else relative(share)
 
 
 def _listed(words: Sequence[str]) -> str:

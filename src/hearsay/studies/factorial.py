@@ -1,12 +1,14 @@
-"""Comparisons of several changed settings: the sides that a request needs, and a factorial's effects.
+"""Comparisons in which B changes several settings: the sides of a comparison, and the effects in a factorial.
 
-A factorial of k settings has 2^k sides: A, each subset of the settings, and B with all of them. Effects are contrasts
-of the sides, computed seed by seed:
+A factorial of k settings has 2^k sides, one for each subset of the settings: A has none of the settings, B has all.
+An effect is computed for each seed from the values of the sides, as a sum in which each value has a weight:
 
-* `change`: the difference of a side with some of the settings from A.
-* `main`: the change by a setting, averaged over all combinations of the other settings.
-* `interaction`: the change by settings together, minus the sum of the changes by each (of three settings, minus the
-  interactions of pairs, too).
+* `change`: the difference between a side with some of the settings, or all, and A.
+* `main`: the change by one setting, averaged over all combinations of the other settings.
+* `interaction` of two settings: the change by both together minus the changes by each alone, averaged over all
+  combinations of the other settings.
+* `interaction` of three settings: the change by all together, minus the changes by each alone, minus the interactions
+  of the pairs without the third setting.
 """
 
 from __future__ import annotations
@@ -19,28 +21,28 @@ from math import fsum
 from typing import Literal, TypeAlias
 
 from hearsay.metrics import Metric
+from hearsay.number_text import plain, plural
 from hearsay.studies.axes import Setting
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
     Verdict,
-    judged,
     short_verdict,
     side,
     sides,
+    with_verdicts,
 )
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point, point_of
+from hearsay.studies.results import values_by_seed
 from hearsay.studies.settings import differing, settings_of
 from hearsay.studies.statistics import Difference, of_differences
 from hearsay.studies.study_file import Study
-from hearsay.studies.tables import values_by_seed
-from hearsay.text.escape import value_text
-from hearsay.text.numbers import plain, plural
+from hearsay.text import value_text
 
 LETTERS = "XYZ"
-"""Letters for the settings, in their order."""
+"""The letters for the settings that B changes, in the order of these settings."""
 MAX_NAMED = 5
 
 Kind: TypeAlias = Literal["change", "main", "interaction"]
@@ -53,23 +55,27 @@ _INTERACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The points of a comparison: A first, B last. `changed` has the settings that B changes as text."""
+    """The plan of a comparison. The first of `points` is A, the last is B."""
 
     study: Study
     points: Sequence[Point]
     changed: Sequence[str]
+    """The settings that B changes, as KEY=VALUE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
+    """An effect of one or several settings on one metric; the module's docstring explains the kinds."""
+
     kind: Kind
-    of: tuple[int, ...]
-    """The positions of the effect's settings among those that B changes."""
+    settings: tuple[int, ...]
+    """Indexes of the settings with this effect, in `Planned.changed`."""
     line: FigureComparison
 
     @property
     def name(self) -> str:
-        letters = [LETTERS[place] for place in self.of]
+        """Return the name in tables, such as "X alone", "X and Y", "X on average" or "X × Y"."""
+        letters = [LETTERS[place] for place in self.settings]
         if self.kind == "interaction":
             return " × ".join(letters)
         if self.kind == "main":
@@ -83,7 +89,9 @@ class Effect:
 
 
 def planned(asked: ComparisonRequest) -> Planned:
-    """Return the sides of a comparison; raise `StudyError` if there is nothing to compare."""
+    """Return the plan of a comparison. Raise `StudyError` if there is nothing to compare, if a scenario is invalid,
+    or if a factorial is requested that is impossible.
+    """
     if asked.b is None and not asked.changes and not asked.unpaired:
         raise StudyError(["nothing to compare: name a second scenario, or settings that B changes (--set, changes)"])
     both, changes = _pairs(asked.both), _pairs(asked.changes)
@@ -100,7 +108,7 @@ def planned(asked: ComparisonRequest) -> Planned:
         raise StudyError(["factorial and unpaired: give one; a factorial needs the same seeds on all sides"])
     if not 2 <= len(settings) <= len(LETTERS):
         raise StudyError([plain(f"factorial: B changes {plural(len(settings), 'setting')}; must be 2 or 3")])
-    if point_of(a.with_settings(settings).scenario(), points[0].seeds, ()).name != points[-1].name:
+    if point_of(a.with_settings(settings), points[0].seeds, ()).name != points[-1].name:
         raise StudyError(["factorial: A with the settings that differ is not B; name B's settings with --set"])
     between = {
         f"{asked.names[0]} with {', '.join(changed[place] for place in subset)}": a.with_settings(
@@ -117,19 +125,20 @@ def planned(asked: ComparisonRequest) -> Planned:
 
 
 def subsets(count: int) -> list[tuple[int, ...]]:
-    """Return all subsets of `count` settings as tuples of their numbers, the empty one first, the full one last."""
+    """Return all subsets of the numbers 0 to `count` − 1, in the order of their sizes: the empty subset is first."""
     return [subset for size in range(count + 1) for subset in combinations(range(count), size)]
 
 
 def side_names(points: int) -> list[str]:
-    """Return short names of the sides: A, X, Y, B."""
+    """Return short names for this number of sides, a power of two: for four sides A, X, Y, B."""
     between = subsets(points.bit_length() - 1)[1:-1]
     return ["A", *("".join(LETTERS[place] for place in subset) for subset in between), "B"]
 
 
 def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence[FigureComparison]) -> list[Effect]:
-    """Return the effects on each metric, with verdicts corrected for the number of effects on all metrics. `lines`
-    compare A with B: they are the changes by all settings together.
+    """Return the effects on each metric. `lines` compare A with B, so they are the changes by all settings together;
+    their verdicts stay. The verdicts of all other effects are corrected for the number of these effects on all
+    metrics.
     """
     every = subsets(len(points).bit_length() - 1)
     contrasts: list[tuple[Kind, tuple[int, ...], list[float]]] = [
@@ -140,7 +149,7 @@ def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence
         weights = [(-1) ** len({*subset} - {*other}) / scale for other in every]
         contrasts.append(("main" if len(subset) == 1 else "interaction", subset, weights))
     figures = [line.figure for line in lines]
-    family = judged(
+    family = with_verdicts(
         [(figure, _contrast(points, results, figure, weights)) for figure in figures for *_, weights in contrasts]
     )
     found: list[Effect] = []
@@ -152,7 +161,7 @@ def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence
 
 
 def noticed(found: Sequence[Effect]) -> dict[str, list[Effect]]:
-    """Return the effects of each metric with at least one significant effect, by the metric's title."""
+    """Return by metric title all effects on the metric, for the metrics with at least one significant effect."""
     by_title: dict[str, list[Effect]] = {}
     for effect in found:
         by_title.setdefault(effect.line.figure.title, []).append(effect)
@@ -161,7 +170,9 @@ def noticed(found: Sequence[Effect]) -> dict[str, list[Effect]]:
 
 
 def changed_words(asked: ComparisonRequest, changed: Sequence[str]) -> str:
-    """Warn if the difference between the sides belongs to several settings at once."""
+    """Return a warning that a difference cannot be attributed to one setting. Return the empty string if B changes
+    fewer than two settings, and for a factorial.
+    """
     if len(changed) < 2 or asked.factorial:
         return ""
     keys = [text.partition("=")[0] for text in changed]
@@ -172,7 +183,9 @@ def changed_words(asked: ComparisonRequest, changed: Sequence[str]) -> str:
 
 
 def unnoticed_words(found: Sequence[Effect]) -> str:
-    """Name the metrics without a significant effect."""
+    """Return a sentence that names the metrics without a significant effect, and one with the number of effects that
+    are not significant although their interval excludes 0. Leave out a sentence without content.
+    """
     shown = noticed(found)
     titles = [title for title in dict.fromkeys(each.line.figure.title for each in found) if title not in shown]
     words = f"No significant effect in: {', '.join(titles)}." if titles else ""
@@ -193,7 +206,9 @@ def _contrast(
 
 
 def _differences(a: Point, b: Point, given: Mapping[str, object] | None) -> list[Setting]:
-    """Return the given settings in which the sides differ; if None are given, all settings in which they differ."""
+    """Return the settings of B that A lacks or has with another value. With `given`, return only settings in `given`,
+    with the values there.
+    """
     before, after = settings_of(a.scenario), settings_of(b.scenario)
     if given is not None:
         return [(key, value) for key, value in given.items() if key not in before or before[key] != after.get(key)]

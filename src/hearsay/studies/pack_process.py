@@ -4,9 +4,10 @@
 
 Rules:
 
-* The process reads pickled packs from stdin and writes pickled answers to stdout: each `Made` of a pack, then None;
-  an error message ends a pack that failed. Routers that print write to stderr, and so do not mix with the answers.
-* The process ends at once when its parent has ended, even during a run. It ignores Ctrl-C, which the parent handles.
+* The process reads pickled packs from stdin and writes pickled answers to stdout. The answers to a pack are each
+  `Made` of the pack, and then None or, if the pack fails, an error message. Text that routers print goes to stderr.
+* The process ends at once when its stdin ends, even during a run; this happens when the parent ends. The process
+  ignores Ctrl-C, which the parent handles.
 """
 
 from __future__ import annotations

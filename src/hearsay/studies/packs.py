@@ -1,4 +1,6 @@
-"""Packs of runs: one task executes the runs of a pack in turn. A run has a point and a seed; its result is a row."""
+"""The execution of runs in packs. A run is a simulation of a point of a study with one seed; its result is a row. A
+pack is a list of runs that one process or one task of Spark executes one after the other.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +16,34 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from hearsay.metrics import shown_in
 from hearsay.sim.reference import action_handler
 from hearsay.sim.reference.action_handler import RouterFailed
-from hearsay.sim.results.summary import Summary
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import run_on_fitting_engine
+from hearsay.sim.summary import Summary
 
 Value: TypeAlias = float | int | str | bool | None
 
 FIGURES = shown_in("study")
+"""The metrics of the tables of a study."""
 BY_NAME = {metric.name: metric for metric in FIGURES}
 COSTS = shown_in("cost")
-"""Metrics that depend on the machine. They are neither compared nor bounded by budgets."""
+"""Metrics of the machine that executes a run, such as the time. No comparison and no budget uses them."""
 COMPARED = tuple(metric.name for metric in shown_in("compared"))
-"""Metrics of a comparison. Each additional one raises the smallest detectable difference."""
+"""Names of the metrics of a comparison. Each additional metric raises the smallest detectable difference."""
 
 _NO_CONTROL = ("publish", "subscribe", "unsubscribe", "connect")
 
 
-def headline(summary: Summary) -> dict[str, Value]:
-    """Return the metrics of a run by name; None where there was nothing to count."""
+def metrics_of(summary: Summary) -> dict[str, Value]:
+    """Return the metrics of a run by name. A metric is None if it is undefined, such as a latency without
+    deliveries.
+    """
     control = sum(count for kind, count in summary.sent.items() if kind not in _NO_CONTROL)
     copies = summary.deliver + summary.duplicates
     return {
@@ -60,7 +65,7 @@ def headline(summary: Summary) -> dict[str, Value]:
 
 
 Row: TypeAlias = dict[str, Any]
-"""A run as a row of `tables.RESULTS`."""
+"""Values by column. The row of a run has columns of `results.RESULTS`."""
 
 _LONGEST_ERROR = 300
 _STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -68,7 +73,7 @@ _STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Input of a run, independent of the machine that planned it."""
+    """The input of a run. It contains all files of the scenario, so that any machine can execute the run."""
 
     run: str
     point: str
@@ -81,8 +86,8 @@ class Task:
 
 
 def perform(task: Task, traces: Path | None = None) -> Row:
-    """Execute a run and return its row, which has the error if it fails. With `traces`, write the run folder there,
-    named after the run.
+    """Execute a run and return its row. If the run fails, the row has the text of the error. With `traces`, write the
+    run folder to a folder in `traces` with the name of the run.
     """
     started, clock, cpu = time(), perf_counter(), process_time()
     _forget_peak()
@@ -92,7 +97,7 @@ def perform(task: Task, traces: Path | None = None) -> Row:
             scenario = _scenario(Path(folder), task)
             out = None if traces is None else traces / task.run
             summary = run_on_fitting_engine(scenario, task.engine, out=out, threads=task.threads).summary
-        row |= headline(summary)
+        row |= metrics_of(summary)
         row["trace_hash"] = summary.trace_hash
         row["sent_by_kind"] = [{"kind": kind, "parts": count} for kind, count in sorted(summary.sent.items())]
         row["latencies"] = [{"up_to_ms": edge, "deliveries": count} for edge, count in summary.histogram]
@@ -105,12 +110,12 @@ def perform(task: Task, traces: Path | None = None) -> Row:
 
 
 def failed(task: Task, error: str) -> Row:
-    """Return the row of a run whose process died."""
+    """Return the row of a run that could not be executed, for instance because its process died."""
     return {"run": task.run, "point": task.point, "seed": task.seed, "error": error[:_LONGEST_ERROR]}
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line."""
+    """Return the text of an error on one line, shortened to `_LONGEST_ERROR` characters."""
     if isinstance(error, ScenarioError):
         return "; ".join(error.problems)[:_LONGEST_ERROR]
     if isinstance(error, MemoryError):
@@ -119,7 +124,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield all files below a folder, with their relative paths."""
+    """Yield for each file below a folder its path relative to the folder, and its whole path, in sorted order."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield str(path.relative_to(folder)), path
@@ -127,29 +132,25 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _scenario(folder: Path, task: Task) -> Scenario:
     # A scenario with files is loaded in `folder`, which exists until the run ends: the run may read them.
-    scenario = _load(folder, task) if task.files else _parsed(task.scenario)
+    scenario = _load(folder, task.scenario, task.files) if task.files else _parsed(task.scenario)
     return scenario.model_copy(update={"seed": task.seed})
 
 
 @lru_cache(maxsize=8)
 def _parsed(text: str) -> Scenario:
-    """Return the scenario of a point. It is kept for the next run, which mostly has the same point."""
+    """Return the scenario in this text. The results are cached, since the next run often has the same scenario."""
     with TemporaryDirectory(prefix="hearsay-run-") as folder:
-        file = Path(folder) / "scenario.toml"
-        file.write_text(text, encoding="utf-8")
-        return load_scenario(file)
+        return _load(Path(folder), text)
 
 
-def _load(folder: Path, task: Task) -> Scenario:
-    for name, content in task.files:
+def _load(folder: Path, text: str, files: Sequence[tuple[str, str]] = ()) -> Scenario:
+    for name, content in (*files, ("scenario.toml", text)):
         (folder / name).write_text(content, encoding="utf-8")
-    file = folder / "scenario.toml"
-    file.write_text(task.scenario, encoding="utf-8")
-    return load_scenario(file)
+    return load_scenario(folder / "scenario.toml")
 
 
 def _forget_peak() -> None:
-    """Reset the peak of memory before a run, if the kernel allows it: a process makes many runs."""
+    """Reset the kernel's record of this process's peak memory, if allowed, because a process executes many runs."""
     with suppress(OSError):
         _RESET_PEAK.write_text("5")
 
@@ -168,10 +169,11 @@ _CHUNK = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result: the row of a run (`file` is None), or a piece of a file of its trace."""
+    """A part of the result of a run: its row as JSON (`file` is None), or a piece of a file of its run folder."""
 
     run: str
     file: str | None
+    """Path of the file relative to the run folder."""
     place: int
     """Offset of the piece in the file."""
     data: bytes
@@ -181,31 +183,10 @@ class Made:
         return json.loads(self.data)
 
 
-class PackMaker(Protocol):
-    """An object that executes packs of runs, `slots` at a time. Several threads call it."""
-
-    @property
-    def slots(self) -> int:
-        """Return the number of packs that are executed at a time."""
-        ...
-
-    def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Execute the runs of a pack and yield their results. Block until a slot is free and the runs have finished;
-        raise an exception if the pack cannot be executed.
-        """
-        ...
-
-    def alive(self) -> bool:
-        """Return True if other packs can be executed after a failure."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop all running packs."""
-        ...
-
-
 def make_pack(tasks: Sequence[Task]) -> Iterator[Made]:
-    """Execute the runs of a pack. Yield for each run the files of its trace, if requested, and then its row."""
+    """Execute the runs of a pack. Yield for each run the pieces of its run folder, if the task requests a trace and
+    the run succeeds, and then its row.
+    """
     for task in tasks:
         with TemporaryDirectory(prefix="hearsay-traces-") as folder:
             row = perform(task, Path(folder) if task.trace else None)

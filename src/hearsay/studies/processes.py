@@ -1,11 +1,11 @@
-"""The two `PackMaker`s, which execute packs of runs: processes of this machine, and tasks of Spark.
+"""Two classes that execute packs of runs: `Processes` with processes of this machine, `SparkTasks` with Spark.
 
 Rules of tasks on Spark:
 
 * No shared file system is needed: a job contains the input of its tasks, and their results contain the output. So the
   same code works embedded, on a cluster and over Spark Connect.
 * Jobs are independent: several threads submit them, and Spark gives each the next free slot.
-* An error of a task that is not a failed run (a killed process, a missing module) fails the job.
+* A run that fails is a result. Any other error of a task (a killed process, a missing module) fails the job.
 """
 
 from __future__ import annotations
@@ -22,32 +22,37 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import IO, Any, TypeAlias, cast
 
-from hearsay.extras import require_extra
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.place import SparkUnavailable, Where, cores, heap
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.pipeline.spark.settings import SparkUnavailable, Where, cores, heap
 from hearsay.studies.checked_file import StudyError
-from hearsay.studies.packs import Made, PackMaker, Task, make_pack
+from hearsay.studies.packs import Made, Task, make_pack
 from hearsay.studies.study_file import Study
 from hearsay.trace.folder.arrow import pa
+from hearsay.user_errors import require_extra
 
 _RESULT = "run string, file string, place bigint, data binary"
 GONE = "Spark has gone (killed, out of memory?)"
 
 
 class SparkTasks:
-    """A `PackMaker` that uses the tasks of an open Spark session."""
+    """An executor of packs with an open Spark session. Each pack is a job with one task."""
 
     def __init__(self, session: Any, where: Where, cores_per_task: int) -> None:
         self._session = session
         self._connect = where.remote is not None
-        self._where = where
         self._cores_per_task = cores_per_task
-        self._slots = self._ask_for_slots()
+        try:
+            # Spark makes a partition for each core. This small job also tests the tasks' Python.
+            self._slots: int = session.range(1 << 16).mapInArrow(_one_row, "part int").count()
+        except Exception as error:
+            raise SparkUnavailable(f"tasks on {where} cannot run this program: {in_one_line(error)}") from None
 
     @property
     def slots(self) -> int:
-        """Return how many packs run at a time. A cluster may grow, so ask Spark each time, except over Connect."""
+        """Return the number of packs that Spark executes at a time, at least 1. Ask Spark at each call, since a
+        cluster may grow. With Spark Connect, return the number at the start of the session.
+        """
         if not self._connect:
             try:
                 self._slots = int(self._session.sparkContext.defaultParallelism)
@@ -56,7 +61,9 @@ class SparkTasks:
         return max(1, self._slots // self._cores_per_task)
 
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
-        """Execute the runs of a pack as a job; block until a slot is free and the runs have finished."""
+        """Execute the runs of a pack as a job, and yield the results. Block until a slot is free and runs have
+        finished.
+        """
         tasks = tuple(pack)
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
@@ -70,32 +77,21 @@ class SparkTasks:
             yield Made(line.run, line.file, line.place, bytes(line.data))
 
     def alive(self) -> bool:
-        """Return True if Spark still runs after a failed job."""
+        """Return True if Spark still answers."""
         try:
-            session = self._session
-            return bool(
-                session.conf.get("spark.app.name") if self._connect else session.sparkContext.defaultParallelism
-            )
+            if self._connect:
+                return bool(self._session.conf.get("spark.app.name"))
+            return bool(self._session.sparkContext.defaultParallelism)
         except Exception:
             return False
 
     def cancel(self) -> None:
-        """End all jobs of the session, if Spark still answers."""
-        try:
+        """Cancel all jobs of the session, if Spark still answers."""
+        with suppress(Exception):
             if self._connect:
                 self._session.interruptAll()
             else:
                 self._session.sparkContext.cancelAllJobs()
-        except Exception:
-            return
-
-    def _ask_for_slots(self) -> int:
-        """Ask Spark for the number of its partitions by a small job, which also tests the Python of the tasks."""
-        try:
-            parts = self._session.range(1 << 16).mapInArrow(_one_row, "part int").count()
-        except Exception as error:
-            raise SparkUnavailable(f"tasks on {self._where} cannot run this program: {in_one_line(error)}") from None
-        return int(parts)
 
 
 def _one_row(batches: Iterable[Any]) -> Iterator[Any]:
@@ -104,7 +100,9 @@ def _one_row(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _read_out(batches: Iterable[Any]) -> None:
-    """Read the input to its end: only then does Spark keep the worker, with its loaded modules, for the next task."""
+    """Read the input of a task to its end. Otherwise Spark would end the worker process after the task, and the next
+    worker would have to load all modules again.
+    """
     for _ in batches:
         pass
 
@@ -118,11 +116,13 @@ _DIED = "its process was killed (out of memory?)"
 
 
 class PackFailed(Exception):
-    """A pack could not be made; the message is one line."""
+    """The failure of a whole pack, not of a run. The message is one line."""
 
 
 class Processes:
-    """A `PackMaker` of up to `slots` processes, which are started on demand."""
+    """An executor of packs with at most `slots` processes of this machine. A process starts when a pack needs it; all
+    processes end when the context ends.
+    """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -133,7 +133,16 @@ class Processes:
         self._starting = Lock()
         self._cancelled = False
 
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
     def run(self, pack: Sequence[Task]) -> Iterator[Made]:
+        """Execute the runs of a pack in a process, and yield the results. Block until a process is free and runs have
+        finished. Raise `PackFailed` if the process fails or dies.
+        """
         process = self._free.get()
         whole = False
         try:
@@ -146,9 +155,11 @@ class Processes:
             self._free.put(process if whole else None)
 
     def alive(self) -> bool:
+        """Return True: after a failed pack, the next pack gets a new process."""
         return True
 
     def cancel(self) -> None:
+        """Kill all processes. Further calls of `run` that need a new process raise `PackFailed`."""
         with self._starting:
             self._cancelled = True
         for process in self._started:
@@ -160,16 +171,6 @@ class Processes:
                 raise PackFailed("cancelled")
             self._started.append(_Process())
             return self._started[-1]
-
-
-@contextmanager
-def processes(slots: int) -> Generator[Processes]:
-    """Yield a `PackMaker` whose processes are killed when the context ends."""
-    opened = Processes(slots)
-    try:
-        yield opened
-    finally:
-        opened.cancel()
 
 
 class _Process:
@@ -187,41 +188,41 @@ class _Process:
         self._answers = cast("IO[bytes]", self._process.stdout)
 
     def make(self, pack: Sequence[Task]) -> Iterator[Made]:
+        """Yield the results of a pack. Raise `PackFailed` if the process fails or dies."""
         try:
             pickle.dump(tuple(pack), self._packs)
             self._packs.flush()
-            while (answer := self._answer()) is not None:
+            while (answer := pickle.load(self._answers)) is not None:
+                if isinstance(answer, str):
+                    raise PackFailed(answer)
                 yield answer
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             raise PackFailed(_DIED) from None
 
     def end(self) -> None:
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._packs, self._answers):
             with suppress(OSError):
                 pipe.close()
 
-    def _answer(self) -> Made | None:
-        """Return the next result of a pack; None at its end. Raise `PackFailed` if the process reports an error."""
-        answer: Made | str | None = pickle.load(self._answers)
-        if isinstance(answer, str):
-            raise PackFailed(answer)
-        return answer
 
-
+PackMaker: TypeAlias = SparkTasks | Processes
+"""An executor of at most `slots` packs at a time. Several threads may call its method `run`."""
 OpenPackMaker: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[PackMaker]]
-"""Opens a `PackMaker` whose tasks can import these Python files and zips of packages."""
+"""A function from paths of Python files and zips to an open `PackMaker`, whose runs can import these modules."""
 
 
 def is_on_spark(where: Where) -> bool:
-    """Return True if Spark executes the runs: it is installed, or a cluster or server is named."""
+    """Return True if Spark executes the runs: pyspark is installed, or `where` is not the default, embedded Spark."""
     return where != Where() or find_spec("pyspark") is not None
 
 
 def choose_pack_maker(study: Study, where: Where, say: Callable[[str], None]) -> OpenPackMaker:
-    """Return the function that opens a `PackMaker` on Spark or with local processes. Call it only if runs are
-    missing, so that Spark does not start without need; `say` gets progress messages.
+    """Return a function that opens a `PackMaker`, on Spark or with processes of this machine. Only a call of that
+    function starts Spark or the processes. `say` gets messages about the start. Raise `StudyError` if the study
+    requires more cores per task than this machine has.
     """
     cores_per_task = study.cores_per_task
     if where.is_embedded and cores_per_task > cores():
@@ -239,7 +240,7 @@ def choose_pack_maker(study: Study, where: Where, say: Callable[[str], None]) ->
     def in_processes(_modules: Sequence[Path]) -> Generator[PackMaker]:
         slots = max(1, cores() // cores_per_task)
         say(f"Spark is not installed, so runs are made in {slots} processes of this machine")
-        with processes(slots) as made:
+        with Processes(slots) as made:
             yield made
 
     return on_spark if is_on_spark(where) else in_processes

@@ -1,52 +1,56 @@
-"""Sweeps: execute the missing runs of a study in packs of suitable size, and store the rows of each finished pack."""
+"""Sweeps, which execute the missing runs of a study in packs of suitable size, and write the rows of each finished
+pack. A run is missing if the study's folder has no row of it.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.place import SparkUnavailable
+from hearsay.pipeline.spark.settings import SparkUnavailable
 from hearsay.pipeline.spark.work_folder import work_folder
 from hearsay.studies.checked_file import StudyFolderError
-from hearsay.studies.folder import StudyFolder
-from hearsay.studies.packs import PackMaker, Row, Task, failed
+from hearsay.studies.packs import Row, Task, failed
 from hearsay.studies.points import Point, carried_modules
-from hearsay.studies.processes import GONE, OpenPackMaker
+from hearsay.studies.processes import GONE, OpenPackMaker, PackMaker
+from hearsay.studies.results import StudyFolder, tables_of
 from hearsay.studies.study_file import Study
-from hearsay.studies.tables import tables_of
 
 LEAST_S = 1.0
 MOST_S = 4.0
-"""Bounds of the expected seconds of a pack, apart from packs of one run."""
+"""`LEAST_S` and `MOST_S` bound the expected seconds that a new pack should have. The last packs may have less, and a
+pack with a long run has more.
+"""
 _TASKS_LEFT_PER_SLOT = 4
 
 
-@dataclass(slots=True)
-class _MeasuredRuns:
-    seconds: float = 0.0
-    runs: int = 0
-
-
 class RunQueue:
-    """The runs that wait for a pack."""
+    """A queue of the runs that are in no pack yet. It makes packs by the expected seconds of each run, long runs
+    first.
+    """
 
     def __init__(self, tasks: Sequence[Task], estimates: Mapping[str, float]) -> None:
-        """Create the queue. `estimates` has seconds by point; once a run is measured, only their ratios matter."""
+        """Create the queue. `estimates` maps the name of each point to the estimated seconds of one run. After the
+        first measured run, the estimates are scaled to the measured times.
+        """
         self._estimates = estimates
         self._tasks = deque(sorted(tasks, key=lambda task: -estimates[task.point]))
         self._alone: deque[Task] = deque()
         self._left = Counter(task.point for task in tasks)
-        self._measured: dict[str, _MeasuredRuns] = {}
+        self._runs_measured: Counter[str] = Counter()
+        self._seconds_measured: defaultdict[str, float] = defaultdict(float)
         self._measured_s = self._estimated_s = 0.0
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._alone)
 
     def take(self, slots: int) -> list[Task]:
-        """Remove and return the runs of the next pack; empty when none are left."""
+        """Remove and return the runs of the next pack; an empty list if no runs are left. `slots` is the number of
+        packs that are executed at a time.
+        """
         worth = min(MOST_S, max(LEAST_S, self.seconds_left() / (slots * _TASKS_LEFT_PER_SLOT)))
         taken: list[Task] = []
         seconds = 0.0
@@ -60,28 +64,26 @@ class RunQueue:
         return taken
 
     def requeue_separately(self, tasks: Sequence[Task]) -> None:
-        """Queue the runs of a pack whose process died, each as a pack of its own, to find the run that kills it."""
+        """Return the runs of a failed pack to the queue, each as a pack with one run, to find the run that fails."""
         self._alone.extend(tasks)
         self._left.update(task.point for task in tasks)
 
     def learn(self, point: str, seconds: float) -> None:
-        """Record the measured time of a run of this point."""
-        measured = self._measured.setdefault(point, _MeasuredRuns())
-        measured.seconds += seconds
-        measured.runs += 1
+        """Record the measured seconds of a run of this point."""
+        self._runs_measured[point] += 1
+        self._seconds_measured[point] += seconds
         self._measured_s += seconds
         self._estimated_s += self._estimates[point]
 
     def seconds(self, point: str) -> float:
-        """Return the expected seconds of a run of this point."""
-        measured = self._measured.get(point)
-        if measured is not None:
-            return measured.seconds / measured.runs
+        """Return the expected seconds of a run of this point: the mean of measured runs, or a scaled estimate."""
+        if runs := self._runs_measured[point]:
+            return self._seconds_measured[point] / runs
         pace = self._measured_s / self._estimated_s if self._estimated_s else 1.0
         return self._estimates[point] * pace
 
     def seconds_left(self) -> float:
-        """Return the expected seconds of all waiting runs, one after the other."""
+        """Return the sum of the expected seconds of all runs in the queue."""
         return sum(count * self.seconds(point) for point, count in self._left.items() if count)
 
 
@@ -92,33 +94,34 @@ _TICK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """The progress of a study or tuning, as numbers of runs."""
+
     total: int
     done: int
+    """Number of runs that have a row, failed runs included."""
     running: int
+    """Number of packs that are being executed. Each has one run in progress."""
     failed: int
     seconds_left: float | None
-    """Expected seconds until the end; None before the first run has ended."""
+    """Expected seconds until the end of all runs; None until the first pack has ended."""
 
 
 def tasks_of(study: Study, points: Iterable[Point]) -> list[Task]:
-    """Return the runs of a study, each once even if several points share it."""
+    """Return the tasks of all runs of these points. A run that several points share has one task."""
     found: dict[str, Task] = {}
     for point in points:
         for seed in point.seeds:
-            run = point.run(seed)
+            run = point.run_name(seed)
             found[run] = Task(
                 run, point.name, seed, point.scenario, point.files, study.engine, study.traces, study.cores_per_task
             )
     return list(found.values())
 
 
-def missing(tasks: Iterable[Task], folder: StudyFolder, *, again: bool) -> list[Task]:
-    """Return the runs whose row, or requested trace, is not in the folder; with `again`, failed runs, too."""
-    results = folder.results()
-    return [task for task in tasks if not _made(task, results.get(task.run), folder, again)]
-
-
-def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool:
+def _is_made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool:
+    """Return True if a run need not be executed: it failed and `again` is False, or it succeeded and the folder has
+    its trace, if the task requests a trace.
+    """
     if row is None:
         return False
     if row["error"] is not None:
@@ -127,7 +130,9 @@ def _made(task: Task, row: Row | None, folder: StudyFolder, again: bool) -> bool
 
 
 class Runner:
-    """An executor of packs of runs, several packs at a time. If a pack fails, its runs are tried again one by one."""
+    """The execution of runs with a `PackMaker`, several packs at a time. The runs of a pack that fails are tried
+    again, each in a pack with one run, at most `ATTEMPTS` times in such packs.
+    """
 
     def __init__(
         self,
@@ -145,11 +150,13 @@ class Runner:
         self._pending: dict[Future[list[Row]], list[Task]] = {}
         self._deaths: Counter[str] = Counter()
         self.kept: list[Row] = []
-        """The rows that were written to the folder."""
+        """The rows that this runner wrote to the folder."""
         self._failures = 0
 
     def run(self) -> None:
-        """Execute all runs and write their rows. Raise `SparkUnavailable` if Spark has gone."""
+        """Execute all runs and write their rows. Raise `SparkUnavailable` if Spark no longer answers, and
+        `StudyFolderError` if a row or trace cannot be written.
+        """
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="pack") as threads:
             try:
                 while len(self._queue) or self._pending:
@@ -165,7 +172,7 @@ class Runner:
                 raise
 
     def _submit_packs(self, threads: ThreadPoolExecutor) -> None:
-        """Submit a few packs more than there are slots, so that a slot that becomes free has work at once."""
+        """Submit a quarter more packs than there are slots, so that a slot that becomes free has work at once."""
         slots = self._maker.slots
         while len(self._queue) and len(self._pending) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)
@@ -222,9 +229,9 @@ class Swept:
     study: Study
     points: Sequence[Point]
     results: Mapping[str, Row]
-    """The rows of the study's runs, by run."""
+    """The rows of the study's finished runs, failed runs included, by the name of the run."""
     made: int
-    """Number of these runs that this sweep executed."""
+    """Number of runs in `Sweep.missing` that have a row."""
 
     @property
     def failures(self) -> list[Row]:
@@ -232,22 +239,28 @@ class Swept:
 
 
 class Sweep:
-    """A study's points and its folder, from which the sweep continues."""
+    """The execution of a study's missing runs. A later sweep with the same folder executes only the runs that are
+    still missing.
+    """
 
     def __init__(self, study: Study, points: Sequence[Point], folder: StudyFolder, *, again: bool = False) -> None:
-        """Find the missing runs. `again` repeats failed ones."""
+        """Find the missing runs. With `again`, failed runs are executed again."""
         self.study = study
         self.folder = folder
         self.points = points
         self._tasks = tasks_of(study, points)
-        self.missing: list[Task] = missing(self._tasks, folder, again=again)
+        rows = folder.results()
+        self.missing = [task for task in self._tasks if not _is_made(task, rows.get(task.run), folder, again)]
+        """The runs to execute: runs without a row, runs without a requested trace and, with `again`, failed runs."""
 
     @property
     def runs(self) -> int:
         return len(self._tasks)
 
     def run(self, open_maker: OpenPackMaker, listen: Callable[[Progress], None]) -> Swept:
-        """Execute the missing runs and write the tables; after an error, too, with the runs that have finished."""
+        """Execute the missing runs, and write the tables, even if an error ends the sweep. The tables have all runs
+        that have finished. `listen` gets the progress about twice a second.
+        """
         for point in self.points:
             self.folder.write_scenario(point)
         try:

@@ -1,4 +1,6 @@
-"""Settings of runs: keys of resolved scenarios, those that runs share and those in which they differ."""
+"""Settings of runs: settings that runs share, and settings that differ between runs. A setting is a dotted key of a
+resolved scenario with the value of the key.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeAlias, cast
 
-from hearsay.sim.scenario.toml_text import Document, parse
-from hearsay.text.numbers import percent, plural
+from hearsay.number_text import percent, plural
+from hearsay.sim.scenario.reading import Document, parse
 
 Settings: TypeAlias = Mapping[str, object]
-"""Values of a resolved scenario, by key path."""
+"""The values of a resolved scenario, by dotted key."""
 
 
 SEED = "seed"
@@ -21,7 +23,9 @@ _KIND = "router.kind"
 
 
 def flattened(document: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
-    """Return key paths and values of nested tables. An array is one value."""
+    """Return the dotted keys of nested tables, each with its value. An array is one value. `above` precedes
+    each key.
+    """
     found: list[tuple[str, object]] = []
     for key, value in document.items():
         path = f"{above}{key}"
@@ -38,9 +42,10 @@ def settings_of(text: str) -> dict[str, object]:
 
 
 def differing(all_settings: Sequence[Settings]) -> list[str]:
-    """Return the keys with different values, in the order of the files, without the seed.
+    """Return the keys, without the seed, that do not have the same value in all of `all_settings`.
 
-    A parameter that some of the kinds of router do not have counts only if the other kinds differ in it.
+    A key that some of `all_settings` lack is returned. But if the kinds of routers differ, a parameter of a router
+    that some lack is returned only if its other values differ.
     """
     kinds = {str(settings.get(_KIND)) for settings in all_settings}
     found: list[str] = []
@@ -54,7 +59,9 @@ def differing(all_settings: Sequence[Settings]) -> list[str]:
 
 
 def shared(all_settings: Sequence[Settings]) -> dict[str, object]:
-    """Return the settings that have the same value in all of `all_settings`."""
+    """Return the settings, without the seed, that have the same value in all of `all_settings`, which is not
+    empty.
+    """
     different = {*differing(all_settings), SEED}
     return {
         key: value
@@ -64,7 +71,7 @@ def shared(all_settings: Sequence[Settings]) -> dict[str, object]:
 
 
 def size_words(settings: Settings) -> list[str]:
-    """Return the size of a run in a few words: nodes, messages, loss."""
+    """Return parts of a text about the size of a run: number of nodes, number and size of messages, and loss."""
     words: list[str] = []
     nodes, messages = settings.get("network.nodes"), settings.get("workload.messages")
     size, loss = settings.get("workload.size_bytes"), settings.get("loss.rate")
@@ -78,5 +85,5 @@ def size_words(settings: Settings) -> list[str]:
 
 
 def command_of(words: Iterable[object]) -> str:
-    """Return a `hearsay` command in the form for a shell."""
+    """Return a command line of `hearsay` with these words, quoted for a shell."""
     return shlex.join(["hearsay", *map(str, words)])

@@ -1,6 +1,6 @@
-"""Statistics of metrics over seeds: intervals, differences and Student's t distribution.
+"""Statistics of metrics over seeds: 95 % intervals, differences and Student's t distribution.
 
-`freedom` is the number of degrees of freedom of the distribution.
+`freedom` is the number of degrees of freedom of the t distribution.
 """
 
 from __future__ import annotations
@@ -8,23 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, fsum, inf, lgamma, log, log1p, sqrt
+from math import exp, fsum, hypot, lgamma, log, log1p, sqrt
 
-_TINY = 1e-300
-_CLOSE = 1e-14
-_MOST_TERMS = 10_000
+_FEWEST_TERMS, _TERMS_PER_ROOT = 50, 5
+"""The number of terms of `_fraction` is the first number, plus the second number times the square root of the larger
+of `a` and `b`.
+"""
 
 
 def two_sided_p(t: float, freedom: float) -> float:
     """Return the probability that a value of the t distribution is at least as far from 0 as `t`."""
-    if t == 0:
-        return 1.0
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 
 @lru_cache(maxsize=4096)
 def quantile(share: float, freedom: float) -> float:
-    """Return the value below which a share of the t distribution lies; a `share` below 0.5 counts as 0.5."""
+    """Return the value below which this share of the t distribution lies; 0 for a share up to 0.5."""
     if share <= 0.5:
         return 0.0
     outside = 2 * (1 - share)
@@ -37,45 +36,31 @@ def quantile(share: float, freedom: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function, by the continued fraction that converges fast at x."""
+    """Return the regularised incomplete beta function of `x`, from the continued fraction that converges faster."""
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
     if x < (a + 1) / (a + b + 2):
-        return front * _fraction(x, a, b) / a
-    return 1 - front * _fraction(1 - x, b, a) / b
+        return front / (a * _fraction(x, a, b))
+    return 1 - front / (b * _fraction(1 - x, b, a))
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the continued fraction by Lentz's method."""
-    c, d = 1.0, 1 - (a + b) * x / (a + 1)
-    d = 1 / (d if abs(d) > _TINY else _TINY)
-    value = d
-    for m in range(1, _MOST_TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        change = inf
-        for term in (even, odd):
-            d = 1 + term * d
-            d = 1 / (d if abs(d) > _TINY else _TINY)
-            c = 1 + term / c
-            c = c if abs(c) > _TINY else _TINY
-            change = c * d
-            value *= change
-        if abs(change - 1) < _CLOSE / 10:
-            break
+    """Return the denominator of the continued fraction of the incomplete beta function, from the last term to the
+    first.
+    """
+    value = 1.0
+    for m in range(_FEWEST_TERMS + int(_TERMS_PER_ROOT * sqrt(max(a, b))), 0, -1):
+        value = 1 + m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)) / value
+        value = 1 - (a + m - 1) * (a + b + m - 1) * x / ((a + 2 * m - 2) * (a + 2 * m - 1)) / value
     return value
 
 
 def half_width(error: float, freedom: float, level: float) -> float:
-    """Return half the width of an interval that contains the true value with probability `level`; `error` is the
-    standard error.
+    """Return half the width of the interval that contains the true value with probability `level`. `error` is the
+    standard error of the estimate; without an error the width is 0.
     """
     return quantile((1 + level) / 2, freedom) * error if error > 0 else 0.0
-
-
-def standard_error(variance: float, count: int) -> float:
-    return sqrt(variance / count)
 
 
 LEVEL = 0.95
@@ -84,7 +69,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean over seeds. It has no interval if there are fewer than two seeds."""
+    """The mean of a metric over seeds, and its 95 % interval from `low` to `high`, which are None with one seed."""
 
     seeds: int
     mean: float
@@ -94,32 +79,35 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of the second side's mean from the first's."""
+    """The mean of side B minus the mean of side A, and its 95 % interval from `low` to `high`."""
 
     seeds: int
+    """Number of values of each side; unpaired, the smaller of both numbers."""
     paired: bool
     mean_a: float
     mean_b: float
     low: float
     high: float
     p: float
-    """The probability of a difference at least as large if both sides were equal."""
+    """The probability that sides with equal true means differ at least this much by chance."""
     error: float
     """Standard error of the difference."""
     freedom: float
     constant: bool
-    """True if all observations (paired: all differences) are equal, so that no randomness is visible."""
+    """True if the differences of all seeds are equal; unpaired, if the values of each side are equal."""
 
     @property
     def estimate(self) -> float:
         return self.mean_b - self.mean_a
 
     def relative(self, amount: float) -> float | None:
-        """Return an amount as a share of the first side's mean; None if that is 0."""
+        """Return an amount as a share of the absolute mean of side A; None if that mean is 0."""
         return amount / abs(self.mean_a) if self.mean_a else None
 
     def detectable(self, figures: int = 1) -> float:
-        """Return the smallest difference that is found in 80 of 100 cases, among `figures` metrics."""
+        """Return the smallest true difference that 80 of 100 comparisons of `figures` metrics find; 0 without an
+        error.
+        """
         if self.error <= 0:
             return 0.0
         strict = 1 - (1 - LEVEL) / figures
@@ -127,45 +115,47 @@ class Difference:
 
 
 def mean_of(values: Sequence[float]) -> Mean | None:
-    """Return the mean and its interval; None without values."""
-    if not values:
-        return None
-    mean = _mean(values)
+    """Return the mean of these values with its interval; None without values."""
     if len(values) < 2:
-        return Mean(1, mean, None, None)
-    reach = half_width(standard_error(_variance(values, mean), len(values)), len(values) - 1, LEVEL)
+        return Mean(1, values[0], None, None) if values else None
+    mean, error = _mean_and_error(values)
+    reach = half_width(error, len(values) - 1, LEVEL)
     return Mean(len(values), mean, mean - reach, mean + reach)
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Compare seed by seed. `a` and `b` have the values of the same seeds, at least two, in the same order."""
+    """Return the difference from the differences of each seed. `a` and `b` have values of the same seeds in the same
+    order. Raise `ValueError` for fewer than two seeds or different lengths.
+    """
     if len(a) != len(b) or len(a) < 2:
         raise ValueError("pairs need two or more observations, as many on either side")
-    return of_differences([after - before for before, after in zip(a, b, strict=True)], _mean(a))
+    return of_differences([after - before for before, after in zip(a, b, strict=True)], fsum(a) / len(a))
 
 
 def of_differences(differences: Sequence[float], mean_a: float) -> Difference:
-    """Return the difference for at least two values, one per seed; `mean_a` is the first side's mean."""
-    mean = _mean(differences)
-    error = standard_error(_variance(differences, mean), len(differences))
+    """Return the difference from values of B minus A, one for each of at least two seeds. `mean_a` is the mean of
+    side A.
+    """
+    mean, error = _mean_and_error(differences)
     return _difference(len(differences), True, mean_a, mean_a + mean, error, len(differences) - 1)
 
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Compare by Welch's test: the sides may have different variances. Each needs at least two values."""
+    """Return the difference by Welch's test, in which the sides may have different variances. Raise `ValueError` if a
+    side has fewer than two values.
+    """
     if min(len(a), len(b)) < 2:
         raise ValueError("each side needs two or more observations")
-    mean_a, mean_b = _mean(a), _mean(b)
-    share_a, share_b = _variance(a, mean_a) / len(a), _variance(b, mean_b) / len(b)
-    both = share_a + share_b
-    freedom = both**2 / (share_a**2 / (len(a) - 1) + share_b**2 / (len(b) - 1)) if both else 1.0
-    return _difference(min(len(a), len(b)), False, mean_a, mean_b, both**0.5, freedom)
+    (mean_a, error_a), (mean_b, error_b) = _mean_and_error(a), _mean_and_error(b)
+    error = hypot(error_a, error_b)
+    freedom = error**4 / (error_a**4 / (len(a) - 1) + error_b**4 / (len(b) - 1)) if error else 1.0
+    return _difference(min(len(a), len(b)), False, mean_a, mean_b, error, freedom)
 
 
 def holm(p_values: Sequence[float]) -> list[bool]:
-    """Return for each p-value whether its difference is significant, by Holm's method.
+    """Return for each p-value True if its difference is significant by Holm's method.
 
-    With a probability of at least `LEVEL`, none of the significant differences is due to chance alone.
+    With a probability of at least `LEVEL`, no difference is significant by chance alone.
     """
     called = [False] * len(p_values)
     for place, number in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
@@ -187,16 +177,17 @@ def _difference(
 
 
 def is_dominated(own: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
-    """Return True if one of the others is at most as high in both numbers, and lower in at least one."""
+    """Return True if some pair of `others` is not equal to `own`, and neither of its numbers is above that
+    of `own`.
+    """
     return any(first <= own[0] and second <= own[1] and (first, second) != own for first, second in others)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return fsum(values) / len(values)
-
-
-def _variance(values: Sequence[float], mean: float) -> float:
-    """Return the variance; exactly 0 for equal values, in spite of rounding."""
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of two or more values, and the standard error of the mean, which is exactly 0 for
+    equal values.
+    """
+    mean = fsum(values) / len(values)
     if min(values) == max(values):
-        return 0.0
-    return fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        return mean, 0.0
+    return mean, sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))

@@ -1,4 +1,4 @@
-"""A study as declared in a file: a base scenario, axes, seeds, and how the runs are made.
+"""A study, as a file declares it: a base scenario, axes, seeds, and the way to execute the runs.
 
     title = "Heartbeats"
     question = "Does a slower heartbeat cost deliveries?"
@@ -12,26 +12,26 @@
     key = "router.heartbeat_interval_ms"
     values = [300, 1000, 3000]
 
-All mistakes of a file are reported at once, a line each, in the order of its lines.
+All mistakes of a file are reported together, with a line for each, in the order of the lines of the file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import Field, PlainValidator
 
 from hearsay.core.shell.parameters import Violation
+from hearsay.sim.scenario.reading import parse_value
 from hearsay.sim.scenario.scenario import MAX_SEED
 from hearsay.sim.scenario.scenario_file import FileSchema, scenario_schema
-from hearsay.sim.scenario.toml_text import parse_value
 from hearsay.sim.scenario.values import Flag, PerhapsEmptyText, broken, integer_in, one_of, violated
 from hearsay.studies.axes import Axes, Axis, Base, BaseTable, Texts, axis_of_values
 from hearsay.studies.checked_file import FileTable, StudyError, read_checked
-from hearsay.text.escape import shown_value
+from hearsay.text import shown_value
 
 ENGINES = ("auto", "reference", "array")
 MOST_SEEDS = 100_000
@@ -41,30 +41,34 @@ MOST_CORES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Study:
+    """A base scenario, and axes and seeds. Each step of each axis is combined with all others, and with each seed."""
+
     name: str
     title: str
-    question: str
     base: Base
     axes: tuple[Axis, ...]
     seeds: tuple[int, ...]
     engine: str = "auto"
     cores_per_task: int = 1
     traces: bool = False
+    question: str = ""
+    """The question that the study answers, for reports."""
 
-    @property
-    def runs(self) -> int:
-        return prod((len(axis.steps) for axis in self.axes), start=len(self.seeds))
-
-    def changed(self, axes: Texts, settings: Texts, seeds: tuple[int, ...] | None, engine: str | None) -> Study:
-        """Return the study with other values on axes, keys of its base, seeds and engine."""
+    def changed(self, axes: Texts, settings: Texts, seeds: tuple[int, ...] | None, engine: str | None) -> Self:
+        """Return a copy of the study with changes. `axes` are keys of axes with TOML arrays of new values; `settings`
+        change the base scenario. If `seeds` or `engine` is None, it stays the same. Raise `StudyError` for an invalid
+        axis.
+        """
         study = self
         for key, text in axes:
             study = study.with_values(key, text)
         seeds = study.seeds if seeds is None else seeds
         return replace(study, base=study.base.with_settings(settings), seeds=seeds, engine=engine or study.engine)
 
-    def with_values(self, key: str, text: str) -> Study:
-        """Return the study with other values on the axis of a key; `text` is a TOML array."""
+    def with_values(self, key: str, text: str) -> Self:
+        """Return a copy of the study with other values on the axis whose only key is `key`. `text` is a TOML array.
+        Raise `StudyError` if there is no such axis, or if the values are invalid.
+        """
         values = parse_value(text)
         label = f"--axis {key}={text if isinstance(values, str) else shown_value(values)}"
         owners = [axis.name for axis in self.axes if axis.keys == (key,)]
@@ -81,7 +85,7 @@ class Study:
 
 
 def _seeds(value: object) -> tuple[int, ...]:
-    """Return seeds, given as a number of seeds from 1, or as an array."""
+    """Return the seeds for a value in a file: the number N for the seeds 1 to N, or an array of seeds."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value <= MOST_SEEDS:
             raise broken(f"must be in 1…{MOST_SEEDS}")
@@ -104,34 +108,46 @@ _TheseSeeds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(mi
 Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds, json_schema_input_type=_ManySeeds | _TheseSeeds)]
 
 
+S = TypeVar("S", bound=Study)
+
+
 class RunsFile(FileTable):
     """Keys that study, budget and tune files share."""
 
     title: PerhapsEmptyText | None = None
-    """Title of reports; default: the name of the file."""
+    """Title of reports; default: the name of the file without its suffix."""
     engine: Annotated[str, one_of(ENGINES)] = "auto"
-    """Engine of the runs; auto takes the faster one."""
+    """Engine of the runs; auto selects the faster one that can execute the scenario."""
     cores_per_task: Annotated[int, integer_in(1, MOST_CORES)] = 1
-    """Number of cores of each run, for engines that use several."""
+    """Number of processor cores for each run, for engines that use several."""
+
+    def study(
+        self, kind: type[S], name: str, base: Base, axes: Iterable[Axis], seeds: tuple[int, ...], **more: Any
+    ) -> S:
+        """Return an instance of `kind` with the title, engine and cores of this file. `more` are further fields of
+        `kind`.
+        """
+        title = name if self.title is None else self.title
+        return kind(name, title, base, tuple(axes), seeds, self.engine, self.cores_per_task, **more)
 
 
 class StudyFile(RunsFile):
-    """A study: many runs over the axes of a scenario."""
+    """A study: runs of a scenario with all combinations of the values of its axes."""
 
     question: PerhapsEmptyText = ""
-    """Question of the study, shown below the title of reports."""
+    """The question that the study answers, shown below the title of reports."""
     base: BaseTable = BaseTable()
-    """The scenario that all runs start from: a preset or a file, and keys of a scenario."""
+    """The scenario that all runs share: a preset or a file, and keys of a scenario with other values."""
     axes: Axes = ()
-    """Axes, whose values are combined with each other."""
+    """Axes. Each combination of a value of each axis is a point."""
     seeds: Seeds = (1, 2, 3, 4, 5)
-    """Number of seeds, from 1, or an array of seeds; every point runs with each."""
+    """A number N for the seeds 1 to N, or an array of seeds. Each point runs with every seed."""
     traces: Flag = False
-    """True to keep the run folders."""
+    """True keeps the run folder of each run."""
 
 
 def file_schema(model: type[RunsFile]) -> dict[str, Any]:
-    """Return the JSON Schema of a kind of file, for editors. A base may have all keys of a scenario."""
+    """Return the JSON Schema of a kind of file. Its table `base` may have all keys of a scenario."""
     schema = model.model_json_schema(schema_generator=FileSchema)
     scenario = scenario_schema()
     own: dict[str, Any] = schema["$defs"][BaseTable.__name__]
@@ -143,16 +159,8 @@ def file_schema(model: type[RunsFile]) -> dict[str, Any]:
 
 
 def load_study(path: Path) -> Study:
-    """Read a study. Raise `StudyError` with a line for each mistake."""
+    """Return the study of a file. Raise `StudyError` with a line for each mistake."""
     file, key_lines = read_checked(path, StudyFile)
-    return Study(
-        name=path.stem,
-        title=path.stem if file.title is None else file.title,
-        question=file.question,
-        base=Base.of(file.base, path.parent, key_lines, "base"),
-        axes=tuple(axis.axis(key_lines, "axes", number) for number, axis in enumerate(file.axes)),
-        seeds=file.seeds,
-        engine=file.engine,
-        cores_per_task=file.cores_per_task,
-        traces=file.traces,
-    )
+    base = Base.of(file.base, path.parent, key_lines, "base")
+    axes = [axis.axis(key_lines, "axes", number) for number, axis in enumerate(file.axes)]
+    return file.study(Study, path.stem, base, axes, file.seeds, traces=file.traces, question=file.question)

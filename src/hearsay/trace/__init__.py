@@ -1,4 +1,4 @@
-"""The trace: one row per event, its hash, its files and the tools that read them.
+"""The trace of a run: rows about events, the hash of the rows, their files, and functions that read the files.
 
-Nothing is imported here, so that an import of `hearsay.trace.language.schema` does not load numpy or pyarrow.
+This module imports nothing, so that an import of `hearsay.trace.language.schema` does not load numpy or pyarrow.
 """

@@ -1,6 +1,7 @@
-"""A run that a process writes in parts, since it may be killed: run folders `00000`, `00001`, … in one folder.
+"""A series: a run that a process writes as several run folders, because the process may be killed.
 
-At the end, `seal` writes a manifest of the series, and joins several parts into the run folder `whole`.
+The run folders `00000`, `00001`, … are in the folder of the series. At the end, `seal` writes a manifest of the
+series, and joins the run folders into one, `whole`, if there are several.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.trace.folder.arrow import read_table, spanning_messages
-from hearsay.trace.folder.manifest import MANIFEST, Manifest, TraceFile, WrittenTrace, load_manifest
-from hearsay.trace.folder.own_folders import Holds, cannot_write, claim, held_by, require_ours
-from hearsay.trace.language.errors import RunFolderError
+from hearsay.trace.folder.manifest import MANIFEST, RunFolderError, TraceFile, WrittenTrace, load_manifest
+from hearsay.trace.folder.own_folders import Holds, claim, held_by, require_ours
+from hearsay.trace.folder.run_folder import DICTIONARIES, RunFolder, dictionary_file, remove_run
+from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.rows import hash_of_parts
 from hearsay.trace.language.schema import NONE, Column, TraceEvent
-from hearsay.trace.read.reader import RowFilter, read_groups
-from hearsay.trace.read.show import Names, load_names
-from hearsay.trace.write.run_folder import DICTIONARIES, RunFolder, remove_run
-from hearsay.trace.write.writer import TraceWriter
+from hearsay.trace.reader import Names, RowFilter, load_names, read_groups
 
 _UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
+WHOLE = "whole"
+_NUMBER = re.compile(r"[0-9]{5,}")
+_MAX_ROWS_IN_MEMORY = 1_000_000
+_OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
 
 
 def lost_at(folder: Path) -> int | None:
-    """Return the time at which the node of a run folder was lost.
+    """Return the time at which the node of a run folder was lost: one microsecond after the last row.
 
-    None if the node stopped in an orderly way (NODE_DOWN), or if this is not the last run folder of its series.
+    Return None if the last of the node's rows of NODE_UP and NODE_DOWN is a NODE_DOWN, or if the folder is not the
+    last run folder of its series.
     """
     pieces = numbered_folders(folder.resolve().parent)
     if folder.resolve() in pieces[:-1]:
@@ -45,34 +49,25 @@ def lost_at(folder: Path) -> int | None:
     return max((file.max_time_us for file in load_manifest(folder).trace.files), default=-1) + 1
 
 
-WHOLE = "whole"
-_NUMBER = re.compile(r"[0-9]{5,}")
-_MAX_ROWS_IN_MEMORY = 1_000_000
-_OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
-
-
 class RunSeries:
-    """The folder of a series, for writing."""
+    """The folder of a series, for writing. It may have a series of an earlier writer, which is then continued."""
 
     def __init__(self, path: Path, router: str | None = None) -> None:
         self.router = router
         self._own = claim(path, Holds.SERIES, inner=(DICTIONARIES,))
         self.path = path
-        try:
+        with self._own.released_on_error():
             (path / DICTIONARIES).mkdir(exist_ok=True)
             self._reopen()
-        except OSError as error:
-            self._own.release()
-            raise cannot_write(path, error) from None
-        except RunFolderError:
-            self._own.release()
-            raise
         self._next = _free_number(path)
         self._named = 0, 0
-        """How many peers and topics this writer has written to the dictionaries of the series."""
+        """Numbers of peers and of topics that this writer has written to the dictionaries of the series."""
 
     def names(self) -> Names:
-        """Return the names in the dictionaries so far."""
+        """Return the names that the dictionaries of the series have so far.
+
+        Raises `RunFolderError` if the numbers in a dictionary are not 0, 1, 2 …
+        """
         names = load_names(self.path)
         for dictionary in (names.peers, names.topics):
             if set(dictionary) != set(range(len(dictionary))):
@@ -85,36 +80,43 @@ class RunSeries:
         return folder
 
     def write_names(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Write the dictionaries of the series if there are new names. Names are added, and never removed."""
+        """Write the dictionaries of the series if there are new names. Callers must never remove or reorder names."""
         if self._named != (len(peers), len(topics)):
             write_names(RunFolder(self.path), dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
             self._named = len(peers), len(topics)
 
     def seal(self, peers: Sequence[str], topics: Sequence[str], agent: str) -> None:
-        """Join the run folders into one run. This is the last use of a series."""
+        """Join the run folders into one run, write its manifest, and release the folder. This is the last call."""
         if (self.path / MANIFEST).exists():
-            raise ValueError(f"{self.path} is sealed already")
+            raise ValueError(f"{self.path}: the series is already sealed")
+
+        def seal_folder(folder: RunFolder, trace: WrittenTrace) -> None:
+            write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
+            folder.write_manifest(trace, seed=None, complete=complete)
+
         try:
             pieces = numbered_folders(self.path)
             complete = all(load_manifest(piece).complete for piece in pieces)
-            self._write_seal(peers, topics, agent, self._trace_of_pieces(), complete)
+            seal_folder(RunFolder(self.path), self._trace_of(pieces))
             if len(pieces) > 1:
-                written = self._compact(pieces, peers, topics, agent, complete)
-                whole = replace(written, files=_inside(WHOLE, written.files))
-                self._write_seal(peers, topics, agent, whole, complete)
+                whole = RunFolder.create(self.path / WHOLE)
+                written = _written_together(whole, pieces)
+                seal_folder(whole, written)
+                seal_folder(RunFolder(self.path), replace(written, files=_inside(WHOLE, written.files)))
                 for folder in pieces:
                     remove_run(folder)
         finally:
             self._own.release()
 
     def _reopen(self) -> None:
-        """Continue the series of an earlier writer: remove its manifest and unfinished run folders.
+        """Prepare the series of an earlier writer for more run folders: remove its manifest and unfinished run
+        folders.
 
-        A sealed series becomes one with a single numbered run folder.
+        If the series was sealed, its run folder `whole` becomes the only numbered run folder.
         """
         whole = self.path / WHOLE
         is_there = require_ours(whole, Holds.RUN) is not None
-        if is_there and speaks_of_whole(self.path):
+        if is_there and names_whole(self.path):
             for folder in numbered_folders(self.path):
                 remove_run(folder)
         (self.path / MANIFEST).unlink(missing_ok=True)
@@ -126,58 +128,47 @@ class RunSeries:
             if not (folder / MANIFEST).exists():
                 remove_run(folder)
 
-    def _write_seal(
-        self, peers: Sequence[str], topics: Sequence[str], agent: str, trace: WrittenTrace, complete: bool
-    ) -> Manifest:
-        folder = RunFolder(self.path)
-        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
-        return folder.write_manifest(trace, seed=None, complete=complete)
-
-    def _trace_of_pieces(self) -> WrittenTrace:
-        parts = [(folder.name, load_manifest(folder).trace) for folder in numbered_folders(self.path)]
+    def _trace_of(self, pieces: Sequence[Path]) -> WrittenTrace:
+        parts = [(folder.name, load_manifest(folder).trace) for folder in pieces]
         files = tuple(file for name, part in parts for file in _inside(name, part.files))
         rows = sum(part.rows for _, part in parts)
         trace_hash = hash_of_parts([part.hash for _, part in parts])
         return WrittenTrace(files, rows, trace_hash, spanning_messages(self.path, files))
 
-    def _compact(
-        self, pieces: list[Path], peers: Sequence[str], topics: Sequence[str], agent: str, complete: bool
-    ) -> WrittenTrace:
-        """Write the rows of all run folders into one run folder."""
-        folder = RunFolder.create(self.path / WHOLE)
-        rows = sum(load_manifest(piece).trace.rows for piece in pieces)
-        at_once = min(max(rows, 1), _MAX_ROWS_IN_MEMORY)
-        with TraceWriter(folder.path, row_group_rows=at_once) as writer:
-            for piece in pieces:
-                for group in read_groups(piece):
-                    writer.add(group)
-            written = writer.close()
-        write_names(folder, dict(enumerate(peers)), dict(enumerate(topics)), agent, self.router)
-        _write_messages(folder, pieces)
-        folder.write_manifest(written, seed=None, complete=complete)
-        return written
+
+def _written_together(folder: RunFolder, pieces: Sequence[Path]) -> WrittenTrace:
+    """Write the trace and the messages of all run folders `pieces` into one run folder."""
+    rows = sum(load_manifest(piece).trace.rows for piece in pieces)
+    with TraceWriter(folder.path, row_group_rows=min(max(rows, 1), _MAX_ROWS_IN_MEMORY)) as writer:
+        for piece in pieces:
+            for group in read_groups(piece):
+                writer.add(group)
+        written = writer.close()
+    _write_messages(folder, pieces)
+    return written
 
 
 def numbered_folders(path: Path) -> list[Path]:
-    """Return the run folders of a series, in order."""
+    """Return the numbered run folders of a series, in ascending order."""
     folders = [folder for folder in path.iterdir() if _NUMBER.fullmatch(folder.name)]
     return sorted((each for each in folders if held_by(each) is Holds.RUN), key=lambda folder: int(folder.name))
 
 
 def _free_number(path: Path) -> int:
-    """Return the next number of a run folder: one above the largest number that is the name of an entry."""
+    """Return the number of the next run folder: one more than the largest number among the names in the folder."""
     return max((int(entry.name) for entry in path.iterdir() if _NUMBER.fullmatch(entry.name)), default=-1) + 1
 
 
 def write_names(
     folder: RunFolder, peers: Mapping[int, str], topics: Mapping[int, str], agent: str, router: str | None = None
 ) -> None:
-    """Write dictionaries of peers and topics by number. Peer 0, the node, has `agent` as its implementation and
-    `router` as its role."""
-    nothing: list[str | None] = [None] * len(peers)
+    """Write the dictionaries of peers and topics, which map numbers to names.
+
+    Peer 0 is the node itself: its implementation is `agent`, and its role is `router`.
+    """
     roles = [None if number else router for number in peers]
     agents = [None if number else agent for number in peers]
-    folder.write_peers([*peers], [*peers.values()], roles, nothing, agents)
+    folder.write_peers([*peers], [*peers.values()], roles, [None] * len(peers), agents)
     folder.write_topics([*topics], [*topics.values()])
 
 
@@ -185,8 +176,8 @@ def _inside(folder: str, files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
     return tuple(replace(file, name=f"{folder}/{file.name}") for file in files)
 
 
-def speaks_of_whole(path: Path) -> bool:
-    """Return whether the manifest of a series names files in `whole`."""
+def names_whole(path: Path) -> bool:
+    """Return True if the manifest of a series names files in its run folder `whole`."""
     try:
         files = load_manifest(path).trace.files
     except RunFolderError:
@@ -194,9 +185,9 @@ def speaks_of_whole(path: Path) -> bool:
     return any(file.name.startswith(f"{WHOLE}/") for file in files)
 
 
-def _write_messages(folder: RunFolder, pieces: list[Path]) -> None:
-    """Write a dictionary of messages with the first entry of each message in the run folders' dictionaries."""
-    paths = [piece / DICTIONARIES / "messages.parquet" for piece in pieces]
+def _write_messages(folder: RunFolder, pieces: Sequence[Path]) -> None:
+    """Write a dictionary of messages. For each message, it has the first entry in the dictionaries of `pieces`."""
+    paths = [dictionary_file(piece, "messages") for piece in pieces]
     tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]
     _, first = np.unique(columns[0], return_index=True)

@@ -1,17 +1,18 @@
-"""Files of vectors, which are read within bounds, and run on our scorer and routers.
+"""Read vector files of bounded size, and run their vectors on Hearsay's scorer and router.
 
-An invalid file raises an error of one line: the file, the place in it, and the broken rule."""
+An invalid file raises `VectorError`, whose message is one line.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hearsay.foreign_files import parse_json, read_bytes
-from hearsay.text.escape import escape
+from hearsay.text import escape
 from hearsay.user_errors import InvalidInput
 from hearsay.vectors.router_run import run_router
 from hearsay.vectors.schema import Misshapen, check
@@ -19,20 +20,26 @@ from hearsay.vectors.score_run import run_scores
 
 
 class VectorError(InvalidInput):
-    """An invalid file. The message has the file, the place in it, and the broken rule."""
+    """The error for an invalid vector file. The message names the file, the place in the file, and the
+    broken rule.
+    """
 
 
 FORMAT = "gossipsub-vectors"
 VERSION = 1
+_LAST_VERSION = 1_000_000
+"""The highest version that an error message treats as a newer format. A higher version is a mistake in the file."""
 LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
-"""Maximum number of characters that an error message quotes from a file."""
+"""Maximum number of characters of a repeated key that an error message quotes."""
 MOST_LOOKS = 5_000_000
-"""Maximum product of steps and peers in a vector, since each peer is checked after each step."""
+"""Maximum of the number of steps times the number of peers in a vector. After each step, each peer is checked."""
 
 
 def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield each path that is a file, and for each folder its `.json` files except schemas, in ascending order."""
+    """Yield each path that is not a folder, and for each folder the `.json` files below it, except schemas, in
+    ascending order. Raise `VectorError` for a folder without such files.
+    """
     for path in paths:
         if not path.is_dir():
             yield path
@@ -44,7 +51,7 @@ def vector_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_vectors(file: Path) -> dict[str, Any]:
-    """Return the content of a file of vectors. Raises `VectorError` if it cannot be read or is invalid."""
+    """Return the JSON object in a vector file. Raise `VectorError` if the file cannot be read or is invalid."""
     try:
         return parse_vectors(read_bytes(file, LARGEST_BYTES), str(file))
     except OSError as error:
@@ -52,12 +59,18 @@ def read_vectors(file: Path) -> dict[str, Any]:
 
 
 def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
-    """Return the object in `data`, the content of `file`. Raises `VectorError` if it is invalid."""
-    found: Any = _json(data, file)
-    if isinstance(found, dict):
-        found = cast("dict[str, Any]", found)
-        if found.get("format") == FORMAT and _is_newer(found.get("version")):
-            raise VectorError(f"{file}: version {found['version']} is not supported; the newest is {VERSION}")
+    """Return the JSON object in `data`, the content of the vector file named `file`. Raise `VectorError` if it is
+    invalid.
+    """
+    try:
+        found: Any = parse_json(data, _without_repeated_keys)
+    except ValueError as error:
+        raise VectorError(f"{file}: not JSON ({escape(str(error))})") from None
+    match found:
+        case {"format": format_, "version": int(version)} if format_ == FORMAT and VERSION < version < _LAST_VERSION:
+            raise VectorError(f"{file}: version {version} is not supported; the newest is {VERSION}")
+        case _:
+            pass
     try:
         check(found)
         _check_names(found["vectors"])
@@ -71,10 +84,6 @@ def parse_vectors(data: bytes, file: str) -> dict[str, Any]:
     except Misshapen as error:
         raise VectorError(f"{file}: {escape(str(error))}") from None
     return found
-
-
-def _is_newer(version: object) -> bool:
-    return type(version) is int and VERSION < version < 1_000_000
 
 
 def _check_names(vectors: list[dict[str, Any]]) -> None:
@@ -92,7 +101,9 @@ def _check_times(steps: list[dict[str, Any]], place: str) -> None:
 
 
 def _check_work(vector: Mapping[str, Any], place: str) -> None:
-    """Raise if a router's vector causes too much work: checks of peers after each step, or bytes of messages."""
+    """Raise `Misshapen` if a vector of kind `router` would need too many checks of peers after its steps, or if the
+    sum of the sizes of its messages is too large.
+    """
     steps = vector["steps"]
     connects = sum(step["event"] == "connect" for step in steps)
     if len(steps) * connects > MOST_LOOKS:
@@ -102,7 +113,9 @@ def _check_work(vector: Mapping[str, Any], place: str) -> None:
 
 
 def _check_peers(vector: Mapping[str, Any], place: str) -> None:
-    """Raise if a vector of scores expects a score of a peer that it does not list, or lists too many peers."""
+    """Raise `Misshapen` if a vector of kind `score` repeats a peer, lists too many peers, or expects the score of a
+    peer that it does not list.
+    """
     steps, peers = vector["steps"], set(vector["peers"])
     if len(peers) < len(vector["peers"]):
         raise Misshapen(f"{place}.peers", "a peer is repeated")
@@ -115,14 +128,8 @@ def _check_peers(vector: Mapping[str, Any], place: str) -> None:
                     raise Misshapen(f"{place}.steps[{number}].expect.{peer}", f"is not among {place}.peers")
 
 
-def _json(data: bytes, file: str) -> Any:
-    try:
-        return parse_json(data, _once)
-    except ValueError as error:
-        raise VectorError(f"{file}: not JSON ({escape(str(error))})") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its keys and values. Raise `ValueError` if a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
         name = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -132,7 +139,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a vector; `fault` is the first difference from the expectations, None if there is none."""
+    """The outcome of running a vector. `fault` describes the first difference from the expectations of the vector;
+    None if there is none.
+    """
 
     file: Path
     kind: str
@@ -140,30 +149,26 @@ class Outcome:
     fault: str | None
 
     def line(self) -> str:
-        """Return the outcome as a line for people."""
+        """Return the outcome as a line of text."""
         place = f"{self.file}: {escape(self.name)}"
         return f"ok    {place}" if self.fault is None else f"FAIL  {place}: {escape(self.fault)}"
 
     def values(self) -> dict[str, Any]:
-        """Return the outcome as JSON."""
-        return {
-            "file": str(self.file), "kind": self.kind, "name": self.name, "held": self.fault is None,
-            "fault": self.fault,
-        }  # fmt: skip
+        """Return the outcome as an object for JSON."""
+        return {**asdict(self), "file": str(self.file), "held": self.fault is None}
 
 
 def run_file(file: Path, implementation: str) -> Iterator[Outcome]:
-    """Yield the outcome of each vector of a file, run with the rules of `implementation` (`IMPLEMENTATIONS`)."""
+    """Yield the outcome of each vector of a file. Hearsay's scorer and router follow the rules of `implementation`,
+    one of `IMPLEMENTATIONS`. Raise `VectorError` if the file or a vector is invalid.
+    """
     found = read_vectors(file)
     for number, vector in enumerate(found["vectors"]):
         try:
-            fault = _fault(found, vector, implementation)
+            if found["kind"] == "router":
+                fault = run_router(vector, implementation)
+            else:
+                fault = run_scores(vector, implementation, found["tolerance"])
         except Misshapen as error:
             raise VectorError(f"{file}: vectors[{number}].{escape(str(error))}") from None
         yield Outcome(file, found["kind"], vector["name"], fault)
-
-
-def _fault(file: Mapping[str, Any], vector: Mapping[str, Any], implementation: str) -> str | None:
-    if file["kind"] == "router":
-        return run_router(vector, implementation)
-    return run_scores(vector, implementation, file["tolerance"])

@@ -1,10 +1,11 @@
-"""A vector of a router, run on our router: each step's actions and changes of state are compared with those expected.
+"""The execution of a vector of kind `router` on Hearsay's router. The actions of each step, and the changes of the
+router's state, are compared with the expectations of the step.
 
-In vectors, an RPC is an object of its parts by kind (its *form*), where messages stand for themselves by name. Parts
-have no order unless the protocol requires one.
+The *form* of an RPC is an object of the vector that has the parts of the RPC by kind. A form has names of messages;
+the vector has the messages by name. The order of parts is not compared.
 
-Actions and changes that a step does not name must not happen. If a router chooses at random, a vector expects a
-number of peers out of a set; backoffs are not compared in such a step.
+Actions and changes that a step does not expect must not happen. If a router chooses peers at random, the step expects
+a number of peers out of a set. If it chooses receivers of RPCs at random, backoffs are not compared.
 """
 
 from __future__ import annotations
@@ -42,22 +43,25 @@ from hearsay.core.language.rpc import (
     Rpc,
     Subscription,
 )
-from hearsay.core.language.state import Peering
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
+from hearsay.core.rules.randomness import Randomness
 from hearsay.core.shell.contract import UsageError
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.shell.guarantees import Peering
 from hearsay.core.shell.router import Router
-from hearsay.text.escape import escape
+from hearsay.text import escape
 from hearsay.vectors.schema import Misshapen
 from hearsay.vectors.score_run import NAMES, TOLERANCE, Step, are_close, made, peer_values, read_parameters
 
 NODE = "self"
-"""The peer id of the router under test, which is the author of its own messages."""
+"""The peer id of the router under test, and the author of the messages that the router publishes."""
 
 
 def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
+    """Return the RPC with this form. `messages` has the messages of the vector by name. Raise `Misshapen` if a
+    message is missing.
+    """
     subscriptions = [Subscription(topic, True) for topic in form.get("subscribe", ())]
     subscriptions += [Subscription(topic, False) for topic in form.get("unsubscribe", ())]
     return Rpc(
@@ -74,6 +78,7 @@ def to_rpc(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:
 
 
 def named(name: str, messages: Mapping[str, Message]) -> Message:
+    """Return the message with this name. Raise `Misshapen` if the vector does not have the message."""
     if name not in messages:
         raise Misshapen("messages", f"{name!r}, which a step names, is missing")
     return messages[name]
@@ -87,7 +92,7 @@ _KINDS = ("subscribe", "unsubscribe", "messages", "ihave", "iwant", "graft", "pr
 
 
 def to_form(rpcs: Iterable[Rpc]) -> dict[str, Any]:
-    """Return the parts of several RPCs, merged into one form."""
+    """Return one form with the parts of all these RPCs. Each part is in the form once, in ascending order."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     ihave: defaultdict[str, set[str]] = defaultdict(set)
     prune: dict[str, Any] = {}
@@ -115,33 +120,18 @@ def _said(prune: Prune) -> dict[str, Any]:
     return backoff | ({"peers": sorted(str(each.peer) for each in prune.peers)} if prune.peers else {})
 
 
-def sorted_form(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form of an RPC in a file with lists sorted as `to_form` sorts them, and without empty parts."""
-    return {kind: _sorted(parts) for kind, parts in form.items() if parts}
-
-
-def _sorted(parts: Any) -> Any:
-    if isinstance(parts, Mapping):
-        return {str(name): _sorted(each) for name, each in parts.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return sorted(parts) if isinstance(parts, list) else parts  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
 ByTopic = dict[str, list[str]]
 _GIVEN = {*NAMES["router"].values(), "first_heartbeat_spread_ms", "score"}
-
-
-def _choices(preset: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of an implementation's preset, except those that vectors set."""
-    return {name: value for name, value in preset.items() if name not in _GIVEN}
-
-
 _PRESETS = ROUTERS["gossipsub"].presets
-_CHOICES = {"spec": {}, "go": _choices(_PRESETS["go"])}
+_CHOICES = {"spec": {}, "go": {name: value for name, value in _PRESETS["go"].items() if name not in _GIVEN}}
+"""The parameters of an implementation's preset, except parameters that vectors can have."""
 
 
 @dataclass(slots=True)
-class Seen:
-    """The result of a step: actions of the router, and its state after it."""
+class StepResult:
+    """The result of a step: the actions of the router in the step, and its state after the step. Lists are in
+    ascending order.
+    """
 
     rpcs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     delivers: list[str] = field(default_factory=list[str])
@@ -154,7 +144,9 @@ class Seen:
 
 
 def router_parameters(given: Mapping[str, Any], implementation: str) -> GossipsubParameters:
-    """Return the specification's parameters, changed by the implementation's choices and by the vector."""
+    """Return the parameters of the router. Parameters of the vector (`given`) replace those of the implementation,
+    and these replace those of the specification.
+    """
     values: dict[str, Any] = {**_PRESETS["spec"], "first_heartbeat_ms": 0, "first_heartbeat_spread_ms": 0}
     values |= {**_CHOICES[implementation], **read_parameters(given, "router")}
     if "max_ids_per_ihave" in values:
@@ -176,25 +168,29 @@ def _topic(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RouterRun:
+    """A router that performs the steps of a vector, one call of `perform` for each."""
+
     def __init__(self, vector: Mapping[str, Any], implementation: str, seed: int = 1) -> None:
         self._strategy = Gossipsub(router_parameters(vector["parameters"], implementation))
         self._router = Router(NODE, self._strategy, Randomness(seed))
-        self._messages = {
+        self.messages = {
             name: Message(name, each["topic"], bytes(each["size"]), each.get("from"))
             for name, each in vector["messages"].items()
         }
 
     def deadline(self) -> int | None:
-        """Return the time of the router's next timer; None if no timer is set."""
+        """Return the time of the router's next timer in microseconds; None if no timer is set."""
         return self._router.deadline()
 
-    def perform(self, step: Step, place: str) -> Seen:
-        """Pass a step's event to the router, and return the result. Raises `Misshapen` if the event is impossible."""
+    def perform(self, step: Step, place: str) -> StepResult:
+        """Pass the event of a step to the router, and return the result. `place` is the path of the step in the file.
+        Raise `Misshapen` if the event is impossible.
+        """
         try:
             actions = self._router.handle(self._event(step), step["at"])
         except UsageError as error:
             raise Misshapen(place, f"impossible event: {error}") from None
-        return self._seen(actions)
+        return self._step_result(actions)
 
     def _event(self, step: Step) -> Event:
         peer: str = step.get("peer", "")
@@ -209,9 +205,9 @@ class RouterRun:
             case "leave":
                 return Leave(step["topic"])
             case "publish":
-                return Publish(named(step["message"], self._messages))
+                return Publish(named(step["message"], self.messages))
             case "rpc":
-                return RpcReceived(peer, to_rpc(step["rpc"], self._messages))
+                return RpcReceived(peer, to_rpc(step["rpc"], self.messages))
             case "verdict":
                 return MessageValidated(step["message"], Verdict(step["verdict"]))
             case "application_score":
@@ -221,9 +217,9 @@ class RouterRun:
             case _:
                 return TimerFired()
 
-    def _seen(self, actions: list[Action]) -> Seen:
+    def _step_result(self, actions: list[Action]) -> StepResult:
         sent: dict[str, list[Rpc]] = {}
-        seen = Seen()
+        seen = StepResult()
         for action in actions:
             match action:
                 case Send():
@@ -236,8 +232,10 @@ class RouterRun:
                     seen.dials.append(str(action.peer))
                 case _:
                     pass
+        for names in (seen.delivers, seen.validates, seen.dials):
+            names.sort()
         seen.rpcs = {peer: to_form(rpcs) for peer, rpcs in sorted(sent.items())}
-        for topic, peer, peering in self._strategy.peerings():
+        for topic, peer, peering in sorted(self._strategy.peerings()):
             if peering is not Peering.METADATA_ONLY:
                 kind = seen.mesh if peering is Peering.FULL_MESSAGE else seen.fanout
                 kind.setdefault(str(topic), []).append(str(peer))
@@ -251,13 +249,15 @@ LONGEST_SHOWN = 400
 Expected = Mapping[str, Any]
 
 
-def changes(before: Seen, now: Seen) -> dict[str, Any]:
-    """Return the actions of a step and the changes since the one before, as vectors name them, without empty ones."""
+def changes(before: StepResult, now: StepResult) -> dict[str, Any]:
+    """Return the actions of a step, and the parts of the state that the step changed, as an object with the keys of a
+    step's expectations. Keys with an empty value are left out.
+    """
     found: dict[str, Any] = {
         "rpcs": now.rpcs,
-        "delivers": sorted(now.delivers),
-        "validates": sorted(now.validates),
-        "dials": sorted(now.dials),
+        "delivers": now.delivers,
+        "validates": now.validates,
+        "dials": now.dials,
         "mesh": _changed(before.mesh, now.mesh),
         "fanout": _changed(before.fanout, now.fanout),
         "backoffs": _prolonged(before.backoffs, now.backoffs),
@@ -268,15 +268,13 @@ def changes(before: Seen, now: Seen) -> dict[str, Any]:
 
 def _changed(before: ByTopic, now: ByTopic) -> ByTopic:
     topics = sorted({*before, *now})
-    return {
-        topic: sorted(now.get(topic, []))
-        for topic in topics
-        if sorted(before.get(topic, [])) != sorted(now.get(topic, []))
-    }
+    return {topic: now.get(topic, []) for topic in topics if before.get(topic, []) != now.get(topic, [])}
 
 
 def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Return backoffs that began or were prolonged. A router may forget expired backoffs at any time."""
+    """Return the backoffs that began, or whose ends changed. Backoffs that are gone are left out, since a router may
+    forget expired backoffs at any time.
+    """
     found = {
         topic: {peer: end for peer, end in sorted(ends.items()) if before.get(topic, {}).get(peer) != end}
         for topic, ends in sorted(now.items())
@@ -285,19 +283,24 @@ def _prolonged(before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]
 
 
 def run_router(vector: Mapping[str, Any], implementation: str) -> str | None:
-    """Return the first difference from the vector's expectations; None if there is none."""
-    run, before = RouterRun(vector, implementation), Seen()
+    """Return a description of the first difference from the expectations of a vector of kind `router`; None without
+    one.
+    """
+    run, before = RouterRun(vector, implementation), StepResult()
     for number, step in enumerate(vector["steps"]):
         now = run.perform(step, f"steps[{number}]")
         expected = step.get("differs", {}).get(implementation, step.get("expect", {}))
-        for fault in faults(changes(before, now), expected):
+        for fault in faults(changes(before, now), expected, run.messages):
             return f"step {number}, {step['event']} at {step['at']} us: {fault}"
         before = now
     return None
 
 
-def faults(found: Expected, expected: Expected) -> Iterator[str]:
-    yield from _rpc_faults(found.get("rpcs", {}), expected)
+def faults(found: Expected, expected: Expected, messages: Mapping[str, Message]) -> Iterator[str]:
+    """Yield a description of each difference between the result of `changes` (`found`) and the expectations of a
+    step.
+    """
+    yield from _rpc_faults(found.get("rpcs", {}), expected, messages)
     for name in ("delivers", "validates", "dials"):
         yield from _unequal(name, found.get(name, []), sorted(expected.get(name, [])))
     for name in ("mesh", "fanout"):
@@ -319,15 +322,20 @@ def faults(found: Expected, expected: Expected) -> Iterator[str]:
             yield f"the score of {peer} is {scores[peer]:.12g}, not {wanted_scores[peer]:.12g}"
 
 
-def _rpc_faults(found: Mapping[str, Any], expected: Expected) -> Iterator[str]:
-    """Yield differences in RPCs. `rpcs` are expected at named peers. All other RPCs must be covered by `some`, whose
-    entries expect one form at a number of peers out of a set."""
-    certain = {peer: sorted_form(rpc) for peer, rpc in expected.get("rpcs", {}).items()}
+def _rpc_faults(found: Mapping[str, Any], expected: Expected, messages: Mapping[str, Message]) -> Iterator[str]:
+    """Yield a description of each difference between the RPCs that the router sent and the expected RPCs. `found` has
+    for each peer one form, with the parts of all RPCs to the peer in the step.
+
+    In the expectations, the key `rpcs` has the form for each peer to which the router must send. Each entry of the
+    key `some` has a form, a set of peers (`among`), and the number of these peers to which the router must send the
+    form (`count`). The router may not send to any other peer.
+    """
+    certain = {peer: to_form([to_rpc(form, messages)]) for peer, form in expected.get("rpcs", {}).items()}
     for peer in sorted(certain):
         yield from _unequal(f"what {peer} is sent", found.get(peer, {}), certain[peer])
     rest = {peer: rpc for peer, rpc in found.items() if peer not in certain}
     for group in expected.get("some", []):
-        form = sorted_form(group["rpc"])
+        form = to_form([to_rpc(group["rpc"], messages)])
         members = [peer for peer in group["among"] if rest.get(peer) == form]
         if len(members) != group["count"]:
             yield f"{len(members)} of {_shown(group['among'])} are sent {_shown(form)}, not {group['count']}"

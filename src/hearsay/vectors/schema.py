@@ -1,8 +1,9 @@
-"""The JSON Schema of vector files (`schema.json`), and a check by it that raises for the first error, with its place.
+"""The JSON Schema of vector files (`schema.json`), and the validation of files by this schema.
 
-Objects have no keys that the schema does not name, and lists, texts and numbers have bounds. So the depth of a file
-and the work that it causes are bounded, too. `oneOf` lists kinds of objects; an object's kind is the constant at the
-first key of the kind's `properties`.
+Objects have only the keys that the schema names, except objects by name, whose number of keys is bounded. Lists,
+texts and numbers have bounds. So the depth of a file and the work for a file are bounded, too. `oneOf` lists the
+schemas of several kinds of objects. All these schemas have the same first key, whose value is a constant that
+identifies the kind.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ _SCHEMA: Schema = json.loads(SCHEMA_TEXT)
 
 
 class Misshapen(Exception):
-    """A value that the schema does not allow. The message has the place and the rule."""
+    """The error for an invalid value in a vector. The message has the place of the value in the file, and the broken
+    rule.
+    """
 
     def __init__(self, place: str, rule: str) -> None:
         super().__init__(f"{place}: {rule}" if place else rule)
 
 
 def check(value: object, schema: Schema = _SCHEMA, place: str = "") -> None:
-    """Raise `Misshapen` for the first value that its schema does not allow; `place` is the path of `value`."""
+    """Raise `Misshapen` for the first part of `value` that `schema` does not allow. `place` is the path of `value` in
+    the file.
+    """
     if "$ref" in schema:
         schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
     if "oneOf" in schema:
@@ -55,7 +60,9 @@ def _object(value: object, place: str) -> Mapping[str, object]:
 
 
 def _case(found: Mapping[str, object], cases: Sequence[Schema], place: str) -> Schema:
-    """Return the schema of an object by the word at the key that distinguishes the cases."""
+    """Return the schema among `cases` (the schemas in `oneOf`) for the kind of this object. Raise `Misshapen` if none
+    fits.
+    """
     key = next(iter(cases[0]["properties"]))
     by_word = {case["properties"][key]["const"]: case for case in cases}
     if key not in found:
@@ -77,7 +84,9 @@ def _check_fields(found: Mapping[str, object], schema: Schema, place: str) -> No
 
 
 def _check_names(found: Mapping[str, object], of: Schema, most: int, place: str) -> None:
-    """Check an object whose keys are chosen by the file's author."""
+    """Raise `Misshapen` for an invalid object whose keys are names that the author of the file chose. `of` is the
+    schema of the values.
+    """
     if len(found) > most:
         raise Misshapen(place, f"must have {most} keys at most")
     for name, each in found.items():
@@ -87,7 +96,7 @@ def _check_names(found: Mapping[str, object], of: Schema, most: int, place: str)
 
 
 def _broken_rule(value: object, schema: Schema) -> str | None:
-    """Return the rule that a word, text or number breaks; None if it breaks none."""
+    """Return the rule of the schema that a text, number or boolean breaks; None if it breaks none."""
     right, rule = True, ""
     match schema:
         case {"enum": words}:
@@ -104,7 +113,7 @@ def _broken_rule(value: object, schema: Schema) -> str | None:
             rule = f"must be an integer in {low}…{high}{f', a multiple of {step}' if step > 1 else ''}"
         case {"type": "number", "minimum": low, "maximum": high}:
             right = type(value) in (int, float) and low <= cast("float", value) <= high
-            rule = f"must be a number in {_bound(low)}…{_bound(high)}"
+            rule = f"must be a number in {low}…{high}"
         case _:  # a constant, by which the case was chosen
             pass
     return None if right else rule
@@ -116,12 +125,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _bound(number: float) -> str:
-    """Return the shortest text of a number that is exact."""
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)
 
 
 def _below(place: str, name: str) -> str:

@@ -1,22 +1,25 @@
-"""A vector of scores, run on our scorer: after each step every peer must have its expected score.
+"""The execution of a vector of kind `score` on Hearsay's scorer: after each step, every peer must have its expected
+score.
 
-A step names the peers whose scores change. All other peers must keep their scores. At first all scores are 0. So
-every change is noticed. Implementations may add in any order, so numbers are compared with a tolerance."""
+A step names the peers whose scores change. The scores of all other peers must stay the same; at first all scores are
+0. So every change is compared. Implementations may add numbers in any order, so numbers are compared with a
+tolerance.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.language.state import ScoreParts
 from hearsay.core.scores.declarations import Validation
 from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
 from hearsay.core.scores.scorer import Scorer
+from hearsay.core.shell.guarantees import ScoreParts
 from hearsay.core.shell.parameters import ParameterError, Parameters
 from hearsay.vectors.schema import Misshapen
 
@@ -24,13 +27,15 @@ TOLERANCE = 1e-9
 
 
 def are_close(found: float, wanted: float, tolerance: float) -> bool:
-    """Return whether two numbers are equal within the tolerance, which is relative for numbers above 1."""
+    """Return True if two numbers differ at most by the tolerance. The tolerance is a share of `wanted` if `wanted` is
+    above 1 or below -1.
+    """
     return abs(found - wanted) <= tolerance * max(1.0, abs(wanted))
 
 
 SPECIFICATION = "spec"
 IMPLEMENTATIONS = (SPECIFICATION, "go")
-"""Implementations whose rules our routers can follow in a vector."""
+"""The implementations whose rules Hearsay's scorer and router can follow in a vector; `spec` is the specification."""
 _DIFFERENCES = ("deficit_after_prune", "second_prune_counts")
 REASONS = {
     "invalid_signature": Reason.BAD_SIGNATURE,
@@ -45,7 +50,7 @@ PEER_PARTS = ("P5", "P6", "P7")
 NAMES: Mapping[str, Mapping[str, str]] = tomllib.loads(
     (files("hearsay.vectors") / "names.toml").read_text(encoding="utf-8")
 )
-"""Our names of parameters by the vectors' names, in tables `router`, `thresholds`, `peer` and `topic`."""
+"""Tables `router`, `thresholds`, `peer` and `topic` from names of parameters in vectors to Hearsay's names."""
 _NUMBERS = dict(zip(NAMES["topic"], TopicNumbers._fields, strict=True))
 _TABLES = {"score": "Score", "thresholds": "Thresholds", "topics": "Topics"}
 _OURS = re.compile(r"[a-z][a-z_]*")
@@ -53,7 +58,7 @@ Step = Mapping[str, Any]
 
 
 def peer_values(implementation: str) -> dict[str, Any]:
-    """Return the score parameters by which an implementation differs from the specification."""
+    """Return the parameters of `PeerScoreParameters` that depend on the implementation, not on the vector."""
     own = PeerScoreParameters(validation=Validation.SELECTIVE).to_mapping()
     if implementation == SPECIFICATION:
         return {"validation": own["validation"]}
@@ -62,12 +67,16 @@ def peer_values(implementation: str) -> dict[str, Any]:
 
 
 def is_time(ours: str) -> bool:
-    """Return whether a parameter is a time: microseconds in vectors, milliseconds here."""
+    """Return True if the parameter with this name in Hearsay is a time: microseconds in vectors, milliseconds in
+    Hearsay.
+    """
     return ours.endswith("_ms")
 
 
 def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
-    """Return the parameters of a table of `NAMES` by our names, with times in milliseconds; others are left out."""
+    """Return those of the given parameters that are in a table of `NAMES`, by Hearsay's names and with times in
+    milliseconds. Leave out all others.
+    """
     known = NAMES[table]
     own = {known[name]: value for name, value in given.items() if name in known}
     return {ours: value // 1000 if is_time(ours) else value for ours, value in own.items()}
@@ -76,9 +85,11 @@ def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
 def made(
     kind: type[Parameters], values: Mapping[str, object], tables: Sequence[str], topics: Sequence[str] = ()
 ) -> Any:
-    """Return parameters of our type `kind`. Raises `Misshapen` for an invalid one, by its name in the vector.
+    """Return an instance of `kind` with these values. Raise `Misshapen` for the first invalid parameter, with the
+    parameter's name in vectors.
 
-    `tables` are the tables of `NAMES` for this translation; `topics` are the names of the topics, by number.
+    `tables` are the tables of `NAMES` that have these parameters. `topics` are the names of the topics with score
+    parameters, in the order of `values`.
     """
     try:
         return kind.from_mapping(values)
@@ -92,7 +103,9 @@ def made(
 
 
 def topic_numbers(given: Mapping[str, Any]) -> TopicNumbers:
-    """Return a topic's parameters for a scorer. A decay may be 1 (no decay), which `TopicScoreParameters` refuses."""
+    """Return a topic's parameters for a scorer, from parameters in a vector. A decay may be 1 (no decay), which
+    `TopicScoreParameters` forbids.
+    """
     ours = NAMES["topic"]
     numbers: dict[str, Any] = {
         _NUMBERS[name]: value if is_time(ours[name]) else float(value) for name, value in given.items()
@@ -106,65 +119,61 @@ def new_scorer(parameters: Mapping[str, Any], implementation: str) -> Scorer:
     return Scorer(peer, {name: topic_numbers(topic) for name, topic in parameters.get("Topics", {}).items()})
 
 
+_CALLS: Mapping[str, tuple[Callable[..., object], tuple[str, ...]]] = {
+    "connect": (Scorer.connect, ("peer", "addresses")),
+    "addresses": (Scorer.set_addresses, ("peer", "addresses")),
+    "disconnect": (Scorer.disconnect, ("peer", "at")),
+    "graft": (Scorer.graft, ("peer", "topic", "at")),
+    "prune": (Scorer.prune, ("peer", "topic", "at")),
+    "validate": (Scorer.validate, ("topic", "message", "at")),
+    "deliver": (Scorer.deliver, ("peer", "topic", "message", "at")),
+    "deliver_own": (Scorer.deliver, ("own", "topic", "message", "at")),
+    "duplicate": (Scorer.duplicate, ("peer", "topic", "message", "at")),
+    "reject": (Scorer.reject, ("peer", "topic", "message", "reason", "at")),
+    "behaviour_penalty": (Scorer.penalise, ("peer", "count")),
+    "application_score": (Scorer.set_application_score, ("peer", "score")),
+    "topic_parameters": (Scorer.set_topic_parameters, ("topic", "parameters")),
+    "refresh": (Scorer.refresh, ("at",)),
+}
+"""For each event the method of the scorer, and the keys of the step that have the arguments of the method. The key
+`own` has the value None, for the node itself.
+"""
+
+
 def perform(scorer: Scorer, step: Step) -> None:
-    """Call the scorer with the event of a step."""
-    now: int = step["at"]
-    peer, topic, message = (str(step.get(name, "")) for name in ("peer", "topic", "message"))
-    match step["event"]:
-        case "connect":
-            scorer.connect(peer, step["addresses"])
-        case "addresses":
-            scorer.set_addresses(peer, step["addresses"])
-        case "disconnect":
-            scorer.disconnect(peer, now)
-        case "graft":
-            scorer.graft(peer, topic, now)
-        case "prune":
-            scorer.prune(peer, topic, now)
-        case "validate":
-            scorer.validate(topic, message, now)
-        case "deliver":
-            scorer.deliver(peer, topic, message, now)
-        case "deliver_own":
-            scorer.deliver(None, topic, message, now)
-        case "duplicate":
-            scorer.duplicate(peer, topic, message, now)
-        case "reject":
-            scorer.reject(peer, topic, message, REASONS[step["reason"]], now)
-        case "behaviour_penalty":
-            scorer.penalise(peer, step["count"])
-        case "application_score":
-            scorer.set_application_score(peer, step["score"])
-        case "topic_parameters":
-            scorer.set_topic_parameters(topic, topic_numbers(step["parameters"]))
-        case _:
-            scorer.refresh(now)
+    """Call the scorer's method for the event of a step."""
+    values: dict[str, Any] = {**step, "own": None}
+    if "reason" in step:
+        values["reason"] = REASONS[step["reason"]]
+    if "parameters" in step:
+        values["parameters"] = topic_numbers(step["parameters"])
+    method, keys = _CALLS[step["event"]]
+    method(scorer, *(values[key] for key in keys))
 
 
-def named_parts(found: ScoreParts | None) -> dict[str, Any]:
-    """Return the parts of a score that are not 0, by their names."""
+def parts_by_path(found: ScoreParts | None) -> dict[str, float]:
+    """Return the parts of a score by path, such as `P6` or `topics.news.P1`; nothing for None, an unknown peer."""
     if found is None:
         return {}
-    worths = (found.peer.application, found.peer.shared_addresses, found.peer.misbehaviour)
-    parts: dict[str, Any] = {name: worth for name, worth in zip(PEER_PARTS, worths, strict=True) if worth}
-    topics: dict[str, dict[str, float]] = {}
+    peer = (found.peer.application, found.peer.shared_addresses, found.peer.misbehaviour)
+    parts: dict[str, float] = dict(zip(PEER_PARTS, peer, strict=True))
     for topic, own in found.topics:
-        named = {name: worth for name, worth in zip(TOPIC_PARTS, own, strict=True) if worth}
-        if named:
-            topics[str(topic)] = named
-    return {**parts, **({"topics": topics} if topics else {})}
+        parts |= {f"topics.{topic}.{name}": value for name, value in zip(TOPIC_PARTS, own, strict=True)}
+    return parts
 
 
-def flat(parts: Mapping[str, Any]) -> dict[str, float]:
-    """Return the parts by their paths: `P6`, `topics.news.P1`."""
-    own = {name: worth for name, worth in parts.items() if name != "topics"}
+def _expected_by_path(parts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the parts of a score that a vector expects, by path."""
+    own = {name: value for name, value in parts.items() if name != "topics"}
     for topic, named in parts.get("topics", {}).items():
-        own |= {f"topics.{topic}.{name}": worth for name, worth in named.items()}
+        own |= {f"topics.{topic}.{name}": value for name, value in named.items()}
     return own
 
 
 def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float) -> str | None:
-    """Return the first difference from the vector's expectations; None if there is none."""
+    """Return a description of the first difference from the expectations of a vector of kind `score`; None without
+    one.
+    """
     scorer = new_scorer(vector["parameters"], implementation)
     expected: dict[str, Mapping[str, Any]] = {peer: {"score": 0.0} for peer in vector["peers"]}
     for number, step in enumerate(vector["steps"]):
@@ -181,10 +190,10 @@ def run_scores(vector: Mapping[str, Any], implementation: str, tolerance: float)
 def _compared(
     scorer: Scorer, expected: Mapping[str, Mapping[str, Any]], at: int
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield each value that is compared: its name, the value found and the value expected."""
+    """Yield for each value to compare its name, the value of the scorer, and the expected value."""
     for peer, worth in expected.items():
         yield f"the score of {peer}", scorer.score(peer, at), worth["score"]
         if "parts" in worth:
-            found, wanted = flat(named_parts(scorer.parts(peer, at))), flat(worth["parts"])
+            found, wanted = parts_by_path(scorer.parts(peer, at)), _expected_by_path(worth["parts"])
             for name in sorted({*found, *wanted}):
                 yield f"{name} of {peer}", found.get(name, 0.0), wanted.get(name, 0.0)

@@ -1,1 +1,1 @@
-"""A page that shows a network while it runs: trace rows go in, frames (the changes to show) go out to browsers."""
+"""A page that shows a network while it runs: trace rows update a picture, and browsers receive its changes."""

@@ -1,4 +1,7 @@
-"""The server of the page: requests below a secret path, and frames for browsers."""
+"""The HTTP server of `hearsay watch`.
+
+It answers requests whose path begins with a secret token, and sends frames (changes of the picture) to browsers.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Protocol, cast
 
-from hearsay.http.server import BadRequest, HttpServer, Request, response, response_head
+from hearsay.http_server import BadRequest, HttpServer, Request, response, response_head
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
 
 BODY_BYTES = 16_384
+"""Maximum bytes of the body of a request."""
 
 
 def require_our_page(request: Request) -> None:
+    """Raise `BadRequest` unless the page of this server sent the request, with content of the type JSON."""
     if request.headers.get("origin") != f"http://{request.headers.get('host')}":
         raise BadRequest(HTTPStatus.FORBIDDEN, "only this server's own page may send this request")
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -26,6 +31,7 @@ def require_our_page(request: Request) -> None:
 
 
 def object_in(request: Request) -> dict[str, Any]:
+    """Return the JSON object in the body of a request. Raise `BadRequest` if the body is not a JSON object."""
     try:
         found: Any = json.loads(request.body)
     except (ValueError, RecursionError):
@@ -37,19 +43,14 @@ def object_in(request: Request) -> dict[str, Any]:
 
 CONNECTIONS = 64
 KEEP_ALIVE_S = 15.0
-_ASSETS = {
-    "": ("watch.html", "text/html; charset=utf-8"),
-    "watch.css": ("watch.css", "text/css; charset=utf-8"),
-    **{
-        name: (name, "text/javascript; charset=utf-8")
-        for name in ("watch.js", "state.js", "network.js", "curves.js", "words.js")
-    },
-}
+"""Longest time in seconds without an event. After it, the viewer gets a comment."""
+_ASSETS = ("watch.html", "watch.css", "watch.js", "state.js", "network.js", "curves.js", "words.js")
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _SEND_BUFFER = 262_144
 
 
 class Stream(Protocol):
-    """An object that sends events to viewers."""
+    """A source of events for viewers."""
 
     def join(self) -> Viewer: ...
 
@@ -57,10 +58,14 @@ class Stream(Protocol):
 
 
 class WatchServer:
+    """The server of one page: it sends the page and its streams of events to browsers, and answers requests."""
+
     def __init__(
         self, broadcast: Broadcast, scenario: Callable[[], str] | None = None, rows: Stream | None = None
     ) -> None:
-        """Create the server. `scenario` returns the run's scenario file; `rows` is the stream of a node's rows."""
+        """Create the server. `scenario` returns the text of the run's scenario file, and `rows` is the stream of a
+        node's trace rows. Without them, the server has no such page or stream.
+        """
         self.broadcast = broadcast
         self._streams: dict[str, Stream] = {"frames": broadcast} | ({} if rows is None else {"rows": rows})
         self._scenario = scenario
@@ -68,10 +73,10 @@ class WatchServer:
         self._server = HttpServer(self._respond, CONNECTIONS, body_bytes=BODY_BYTES)
         self._port = 0
         self.url = ""
-        """The page's address, with the token."""
+        """The address of the page, with the token; empty before `listen`."""
 
     async def listen(self, host: str, port: int) -> None:
-        """Listen at an address. Raise `OSError` if that is impossible."""
+        """Listen at an address, and set `url`. Raise `OSError` if the server cannot listen there."""
         name, self._port = await self._server.listen(host, port)
         shown = "127.0.0.1" if name == "0.0.0.0" else "[::1]" if name == "::" else name
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
@@ -93,6 +98,7 @@ class WatchServer:
             raise BadRequest(HTTPStatus.CONFLICT, str(error)) from None
 
     def _below_token(self, request: Request) -> str:
+        """Return the path after the token. Raise `BadRequest` if the token or the port is wrong."""
         if request.headers.get("host", "").rpartition(":")[2] != str(self._port):
             raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another port")
         _, token, *rest = request.path.split("/", 2)
@@ -109,9 +115,9 @@ class WatchServer:
             return response(request.method, HTTPStatus.OK, "application/json", json.dumps(done).encode())
         if request.method != "GET":
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed")
-        if name in _ASSETS:
-            file, content_type = _ASSETS[name]
+        if (file := name or "watch.html") in _ASSETS:
             body = files("hearsay.watch").joinpath("assets", file).read_bytes()
+            content_type = f"{_TYPES[file.rpartition('.')[2]]}; charset=utf-8"
             return response(request.method, HTTPStatus.OK, content_type, body)
         if name == "scenario" and self._scenario is not None:
             attached = 'Content-Disposition: attachment; filename="scenario.toml"'
@@ -120,7 +126,7 @@ class WatchServer:
 
 
 async def _send_events(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send the events of a new viewer until either side ends the stream."""
+    """Send events to a new viewer until the browser or the stream closes."""
     viewer = stream.join()
     gone = asyncio.ensure_future(_close_with(reader, viewer))
     try:

@@ -1,1 +1,1 @@
-"""The pubsub wire format: RPCs as protobuf bytes, framing, signatures, message ids, splitting."""
+"""The wire format of pubsub: RPCs as protobuf bytes, signatures, message ids, and the splitting of large RPCs."""

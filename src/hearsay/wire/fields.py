@@ -1,21 +1,59 @@
-"""Field numbers outside the specification, the bytes of identifiers, and the limits of an RPC.
+"""Fields that no specification defines, with episub's parts; the bytes of identifiers, and limits of an RPC.
 
-Experimental fields have numbers above 0x200000 (gossipsub v1.3). Earlier versions of hearsay used numbers that are
-lower by 0x200000; these are still read."""
+Experimental fields have numbers above 0x200000 (gossipsub v1.3). Earlier versions of hearsay used the same numbers
+without this addend. Decoders still accept these lower numbers for hearsay's own fields.
+
+All parts of episub share one protobuf message `EpisubPart` (`docs/reference/wire.md`). An encoded part consists of
+its kind, and of the fields of the part's class in their order there. A number that is 0 is left out. This module
+limits the size of received data; the router checks the values of received numbers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
+from typing import Any
 
+from hearsay.core.language.episub_parts import EpisubPart, Role
 from hearsay.core.language.identifiers import Identifier
 from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, FIRST_EXTENSION_FIELD
+from hearsay.core.language.sizes import EPISUB_KINDS, part_kind
+from hearsay.libp2p.names.errors import EncodingError
+from hearsay.libp2p.names.peer_id import check_peer_id
+from hearsay.libp2p.names.protobuf import bytes_field, last_varints, values, varint_field
+from hearsay.libp2p.names.protobuf import decode as decode_varint
+from hearsay.libp2p.names.protobuf import encode as varint
 
 TEST_EXTENSION = 6_492_434
-"""The number of go's test extension: a field of the control extensions, and the field of an RPC for its message."""
+"""The field number of go's test extension: in the control extensions, and for the extension's message in an RPC."""
 HOPS = EXPERIMENTAL_FIELDS + 7
 """The field of a message for the hop count."""
 EPISUB = EXPERIMENTAL_FIELDS + 7
 """The field of the control message for episub's parts."""
+
+(KIND, TOPIC, PEERS, TTL, PEER, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED, SKETCH, IDS, PART_HOPS) = (
+    range(1, 16)
+)
+_VARINTS = (KIND, TTL, SEQUENCE, ROLE, RANDOM, LINKS, RANDOM_LINKS, RTT, REFUSED)
+_BYTES = (TOPIC, PEERS, PEER, SKETCH, IDS, PART_HOPS)
+MAX_SKETCH = 64
+_NUMBERS = {
+    "topic": TOPIC, "topics": TOPIC, "peers": PEERS, "ttl": TTL, "peer": PEER, "source": PEER, "sequence": SEQUENCE,
+    "role": ROLE, "random": RANDOM, "links": LINKS, "random_links": RANDOM_LINKS, "rtt_us": RTT, "refused": REFUSED,
+    "sketch": SKETCH, "ids": IDS, "hops": PART_HOPS,
+}  # fmt: skip
+"""Field numbers in `EpisubPart`, by the names of the fields in the parts' classes."""
+_READ: dict[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(("topic", "topics"), bytes.decode),
+    **dict.fromkeys(("peer", "source", "peers"), check_peer_id),
+    "ids": bytes,
+}
+"""Functions that convert the bytes of a field, by field name. Here, names of repeated fields end in `s`."""
+_PACKED = frozenset(("hops", "sketch"))
+_CONVERTED: dict[str, Callable[[int], Any]] = {"role": Role, "random": bool, "refused": bool}
+_PARTS: dict[int, type[Any]] = {int(kind): part for part, kind in EPISUB_KINDS.items()}
+_NAMES = {part: tuple(field.name for field in fields_of(part)) for part in EPISUB_KINDS}
 
 
 def is_hops(number: int) -> bool:
@@ -27,14 +65,17 @@ def is_episub(number: int) -> bool:
 
 
 def extension_number(number: int) -> int | None:
-    """Return the number of a control field for external routers; None if external routers cannot use the field."""
+    """Return the number of a control field for routers of other packages; None if they cannot use this field.
+
+    A field number of earlier versions of hearsay is converted to the present number.
+    """
     if FIRST_EXTENSION_FIELD - EXPERIMENTAL_FIELDS <= number <= EXPERIMENTAL_FIELDS:
         number += EXPERIMENTAL_FIELDS
     return number if number >= FIRST_EXTENSION_FIELD else None
 
 
 def raw(identifier: Identifier) -> bytes:
-    """Return the bytes of an identifier."""
+    """Return the bytes of an identifier, which is a string or bytes. Raises `TypeError` for a number."""
     if isinstance(identifier, bytes):
         return identifier
     if isinstance(identifier, str):
@@ -43,19 +84,20 @@ def raw(identifier: Identifier) -> bytes:
 
 
 class WireError(Exception):
-    """An RPC of a peer is malformed or exceeds a limit. The whole RPC is dropped."""
+    """The error of a peer's RPC that is malformed or exceeds a limit. The whole RPC is dropped."""
 
 
 class TooLarge(ValueError):
-    """A topic or message of this node exceeds a limit of RPCs."""
+    """The error of a topic or message of this node that exceeds a limit of RPCs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcLimits:
-    """Limits on one RPC. Counts are checked before objects are built, so that many small parts cost little.
+    """Limits of one RPC. Numbers of parts are checked before objects are built, so that many small parts cost little.
 
-    `max_rpc_bytes` is the default of go-libp2p-pubsub, 1 MiB; peers drop larger RPCs. Topics and message ids above
-    their limits are left out.
+    The default of `max_rpc_bytes` is that of go-libp2p-pubsub, 1 MiB; peers drop larger RPCs. In a received RPC,
+    parts with a longer topic than `max_topic_bytes`, and message ids and groups longer than `max_id_bytes`, are left
+    out.
     """
 
     max_rpc_bytes: int = 1 << 20
@@ -66,3 +108,59 @@ class RpcLimits:
     max_exchanged_peers: int = 1_000
     max_topic_bytes: int = 1_024
     max_id_bytes: int = 256
+
+
+def encode_part(part: EpisubPart) -> bytes:
+    encoded = [varint_field(KIND, part_kind(part))]
+    for name in _NAMES[type(part)]:
+        number, value = _NUMBERS[name], getattr(part, name)
+        if name in _READ:
+            encoded += [bytes_field(number, raw(each)) for each in (value if name.endswith("s") else (value,))]
+        elif value and name in _PACKED:
+            encoded.append(bytes_field(number, b"".join(map(varint, value))))
+        elif value:
+            encoded.append(varint_field(number, value))
+    return b"".join(encoded)
+
+
+def decode_part(encoded: bytes, limits: RpcLimits) -> EpisubPart | None:
+    """Return the part in the bytes `encoded`.
+
+    Return None if its kind is unknown, if a topic, peer or hop count is missing, if the value of a field is
+    malformed, or if a topic or id is too long. Raises `EncodingError` if the bytes are not protobuf.
+    """
+    numbers = dict(zip(_VARINTS, last_varints(encoded, *_VARINTS), strict=True))
+    given = dict(zip(_BYTES, values(encoded, *_BYTES), strict=True))
+    part = _PARTS.get(numbers[KIND] or 0)
+    topics, ids = (max(map(len, given[number]), default=0) for number in (TOPIC, IDS))
+    if part is None or topics > limits.max_topic_bytes or ids > limits.max_id_bytes:
+        return None
+    fields: dict[str, Any] = {}
+    try:
+        for name in _NAMES[part]:
+            number = _NUMBERS[name]
+            if name in _PACKED:
+                most = MAX_SKETCH if name == "sketch" else len(given[IDS]) + 1
+                fields[name] = _unpacked(given[number], most)
+            elif name not in _READ:
+                fields[name] = _CONVERTED.get(name, int)(numbers[number] or 0)
+            elif name.endswith("s"):
+                fields[name] = tuple(map(_READ[name], given[number]))
+            else:
+                fields[name] = _READ[name](given[number][-1])
+    except (EncodingError, IndexError, ValueError):
+        return None
+    if "hops" in fields and len(fields["hops"]) != len(fields["ids"]):
+        return None
+    return part(**fields)
+
+
+def _unpacked(chunks: list[bytes], most: int) -> tuple[int, ...]:
+    """Return the numbers of a packed field, which may consist of several chunks, but at most the first `most`."""
+    numbers: list[int] = []
+    for chunk in chunks:
+        offset = 0
+        while offset < len(chunk) and len(numbers) < most:
+            value, offset = decode_varint(chunk, offset, len(chunk))
+            numbers.append(value)
+    return tuple(numbers)

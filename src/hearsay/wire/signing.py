@@ -3,17 +3,19 @@
 Rules:
 
 * StrictSign: every message must have an author, a sequence number and a valid signature. StrictNoSign: a message must
-  have none of them. The lax policies sign (or do not sign) own messages, verify signed messages and accept unsigned
-  ones.
+  have none of these, and no key. LaxSign signs the messages of this node, and LaxNoSign does not; both verify signed
+  messages of peers and accept unsigned ones.
 * The signature covers `libp2p-pubsub:` and the message without signature and key, as in go-libp2p-pubsub.
-* `key` is present only when the author's peer id does not contain the key; a present key must match the id.
-* Some messages are valid for one implementation and invalid for another. Honest peers that run the first one forward
-  such a message; peers that run the second would blame us for forwarding it. So the message is refused without blame
-  (`Reason.UNSUPPORTED`), and not marked as seen, because another copy may be valid. A message is accepted only
-  if go, rust and js accept it, and its sender is blamed only if all three refuse it. They differ on keys, peer ids
-  and ECDSA signatures that are not in the usual form, and on all authors with ECDSA keys.
-* A sequence number has eight bytes, big endian. It starts at the time in nanoseconds and counts up, so that it
-  increases over restarts without storage.
+* A message of this node has a `key` only if the author's peer id does not contain the key. A key in a received
+  message must match the author's peer id.
+* Some messages are valid for one implementation and invalid for another. Honest peers that run the first
+  implementation forward such a message; peers that run the second one would blame this node for forwarding it. So the
+  message is refused without blame for its sender (`Reason.UNSUPPORTED`), and not marked as seen, because another copy
+  may be valid. A message is accepted only if go, rust and js accept it, and its sender is blamed only if all three
+  refuse it. They differ on keys, peer ids and ECDSA signatures that are not in the usual form, and on all authors
+  with ECDSA keys.
+* A sequence number has eight bytes, big endian. The first one after a start is the time in nanoseconds, and each
+  further one is greater by 1. So sequence numbers increase across restarts, although none is stored.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ _HASHED_BYTES_PER_US = 250
 
 
 class SignaturePolicy(StrEnum):
+    """The requirements for authors and signatures of the messages in a topic, as the module describes them."""
+
     STRICT_SIGN = "strict_sign"
     STRICT_NO_SIGN = "strict_no_sign"
     LAX_SIGN = "lax_sign"
@@ -45,7 +49,7 @@ class SignaturePolicy(StrEnum):
 
 
 class Author:
-    """Creates messages of one identity."""
+    """An identity that creates messages. `start_ns` is its first sequence number."""
 
     def __init__(self, identity: PrivateKey, start_ns: int) -> None:
         self._identity = identity
@@ -55,7 +59,7 @@ class Author:
         self._key = None if inlined else identity.public.encoded
 
     def write(self, topic: str, data: bytes, policy: SignaturePolicy) -> Message:
-        """Return a new message without id, signed if the policy requires it."""
+        """Return a new message without id. If the policy signs, it has author, sequence number and signature."""
         if not policy.signs:
             return Message(b"", topic, data)
         seqno = (self._count % (1 << 64)).to_bytes(SEQNO_BYTES, "big")
@@ -71,7 +75,7 @@ class Fault:
 
     why: str
     reason: Reason = Reason.BAD_SIGNATURE
-    """`UNSUPPORTED` if implementations differ on the message; the sender is not blamed then."""
+    """`UNSUPPORTED` if some implementations accept the message; then its sender is not blamed."""
     forged: bool = False
     """True if no implementation forwards such a message, whatever its settings."""
 
@@ -81,7 +85,7 @@ def _disputed(why: str) -> Fault:
 
 
 def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
-    """Return the fault of a message that can be found without verifying its signature; None if there is none."""
+    """Return the fault of a message under a policy, apart from a wrong signature or key; None if it has none."""
     if policy is SignaturePolicy.STRICT_NO_SIGN:
         if message.source is None and message.seqno is None and message.signature is None and message.key is None:
             return None
@@ -103,7 +107,10 @@ def plain_fault(message: Message, policy: SignaturePolicy) -> Fault | None:
 
 
 def signature_fault(message: Message) -> Fault | None:
-    """Return the fault of a message's signature or of its author's key; None if there is none."""
+    """Return the fault of a message's signature or of its author's key; None if there is none.
+
+    The message must have an author and a signature.
+    """
     assert isinstance(message.source, bytes)
     assert message.signature is not None
     try:
@@ -123,7 +130,7 @@ def signature_fault(message: Message) -> Fault | None:
 
 
 def signature_check_us(message: Message) -> int:
-    """Return the approximate microseconds that `signature_fault` takes."""
+    """Return the approximate time in microseconds that `signature_fault` takes for a message."""
     key = message.key
     if key is None:
         assert isinstance(message.source, bytes)
@@ -132,7 +139,10 @@ def signature_check_us(message: Message) -> int:
 
 
 def _key_of(author: bytes, given: bytes | None) -> PublicKey | Fault:
-    """Return the author's key or a fault. Raises `EncodingError` if the key or peer id is not in the usual form."""
+    """Return the author's key, or the fault of the key `given` in the message (None: no key).
+
+    Raises `EncodingError` if the key or the author's peer id is not in the usual form.
+    """
     inlined = inlined_key(author)
     if inlined is not None:
         if given is not None and given != inlined.encoded:

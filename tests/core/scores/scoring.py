@@ -30,3 +30,16 @@ def deliver(made: Scorer, peer: str, count: int, now: int = 0, prefix: str = "")
         message = f"{prefix}{peer}-{number}"
         made.validate(TOPIC, message, now)
         made.deliver(peer, TOPIC, message, now)
+
+
+def sizes(made: Scorer) -> dict[str, int]:
+    """Return the sizes of the collections that peers can make grow. None is above its limit."""
+    own, peers = made._parameters, made._peers.values()
+    bounded = {
+        "delivery records": (len(made._deliveries), own.max_deliveries),
+        "retained peers": (len(made._retained), own.max_retained_peers),
+        "topic counters": (sum(len(peer.topics) for peer in peers), len(peers) * len(made._topics)),
+        "addresses": (len(made._addresses), 2 * own.max_addresses_per_peer * len(peers)),
+    }
+    assert all(size <= limit for size, limit in bounded.values())
+    return {name: size for name, (size, _) in bounded.items()}

@@ -6,16 +6,16 @@ import pytest
 from scoring import MS, SECOND
 
 from hearsay.core.language.actions import Reason
+from hearsay.core.rules.randomness import Purpose, Randomness
 from hearsay.core.scores.declarations import TrackedPromises
-from hearsay.core.scores.promises import PromiseParameters, Promises
-from hearsay.core.shell.randomness import Purpose, Randomness
+from hearsay.core.scores.promises import Promises
 
 CHANCE = Randomness(1)
 IDS = [f"message-{number}" for number in range(100)]
 
 
-def promises(**parameters) -> Promises:
-    return Promises(PromiseParameters(**parameters))
+def promises(tracked: TrackedPromises = TrackedPromises.ONE, followup_us: int = 3 * SECOND) -> Promises:
+    return Promises(tracked, followup_us, asked_peer_must_send=False)
 
 
 def ask(made: Promises, peer: str, ids: list[str], now: int = 0) -> None:
@@ -24,24 +24,24 @@ def ask(made: Promises, peer: str, ids: list[str], now: int = 0) -> None:
 
 def test_broken_promises():
     """One of three peers is not looked at. Rules: PROMISE-1, PROMISE-3, PROMISE-4."""
-    made = promises(iwant_followup_ms=100)
+    made = promises(followup_us=100 * MS)
     for peer in "ABC":
         ask(made, peer, IDS)
     made.void("B")
     assert made.take_broken(100 * MS) == ()
     assert made.take_broken(100 * MS + 1) == (("A", 1), ("C", 1))
-    assert len(made) == 0
+    assert len(made.ends) == 0
     assert made.take_broken(SECOND) == ()
 
 
 def test_kept_promises():
     """Rules: PROMISE-2."""
-    made = promises(iwant_followup_ms=100)
+    made = promises(followup_us=100 * MS)
     for peer in "AB":
         ask(made, peer, IDS)
     for message in IDS:
         made.keep(message)
-    assert len(made) == 0
+    assert len(made.ends) == 0
     assert made.take_broken(SECOND) == ()
 
 
@@ -59,10 +59,10 @@ def test_a_message_that_is_not_used_keeps_promises_unless_its_signature_is_bad(r
 )
 def test_which_ids_are_promises(tracked, count):
     """Rules: PROMISE-1."""
-    made = promises(tracked_promises=tracked)
+    made = promises(tracked)
     ask(made, "A", IDS)
     ask(made, "B", [])
-    assert len(made) == count
+    assert len(made.ends) == count
     assert len({message for _, message in made.ends}) == count
     assert made.take_broken(4 * SECOND) == ((("A", count),) if count else ())
 
@@ -85,12 +85,14 @@ def test_asking_again_gives_no_more_time():
     assert made.take_broken(3 * SECOND + 1) == (("A", 1),)
 
 
-def test_a_peer_cannot_promise_more_than_is_followed():
+def test_a_peer_cannot_promise_more_than_is_followed(monkeypatch):
     """Rules: PROMISE-5."""
-    made = promises(tracked_promises=TrackedPromises.ALL, max_promises_per_peer=5, max_promises=12)
+    monkeypatch.setattr("hearsay.core.scores.promises.MAX_PROMISES_OF_PEER", 5)
+    monkeypatch.setattr("hearsay.core.scores.promises.MAX_PROMISES", 12)
+    made = promises(TrackedPromises.ALL)
     for peer in "ABC":
         ask(made, peer, IDS)
-    assert made.sizes() == (("promises", 12, 12),)
+    assert len(made.ends) == 12
     assert made.take_broken(4 * SECOND) == (("A", 5), ("B", 5), ("C", 2))
     ask(made, "C", IDS, 5 * SECOND)
-    assert made.sizes() == (("promises", 5, 12),)
+    assert len(made.ends) == 5

@@ -7,10 +7,17 @@ from scoring import MS, SECOND
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.scores.named_sets import NAMES, named_set
-from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet
+from hearsay.core.scores.score_parameters import ANY_TOPIC, ScoreSet
+from hearsay.core.scores.scorer import Scorer
 from hearsay.core.shell.parameters import ParameterError
 
 BLOCK, AGGREGATE, SUBNET = "beacon_block", "beacon_aggregate_and_proof", "beacon_attestation"
+
+
+def scorer_of(name: str, topic: str, table: str | None = None) -> Scorer:
+    """Return a scorer that scores one topic by a table of a set, by default the table of the topic's name."""
+    found = named_set(name)
+    return Scorer(found.peer, {topic: found.topics[table or topic].numbers()})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +93,7 @@ def test_ethereum_as_a_whole():
 @pytest.mark.parametrize("topic", [BLOCK, AGGREGATE, SUBNET])
 def test_silence_in_one_topic_outweighs_all_others_with_ethereums(topic):
     """Active and silent it costs 107.5, and all others together give 53.75 at most. Rules: SCORE-3."""
-    made = named_set("ethereum").scorer({topic: topic})
+    made = scorer_of("ethereum", topic)
     made.connect("A")
     made.graft("A", topic, 0)
     later = 2_000 * SECOND
@@ -133,7 +140,7 @@ def test_lighthouse_does_not_make_up_for_rare_messages():
 
 def test_a_silent_peer_in_the_evaluation_of_2020():
     """It loses 6.25 after a minute in the mesh, and as much for good when it is pruned. Rules: SCORE-3, SCORE-4."""
-    made = named_set("hardening").scorer({"news": ANY_TOPIC})
+    made = scorer_of("hardening", "news", ANY_TOPIC)
     made.connect("A")
     made.graft("A", "news", 0)
     made.refresh(60 * SECOND)
@@ -149,7 +156,7 @@ def test_a_silent_peer_in_the_evaluation_of_2020():
 
 def test_invalid_messages_in_the_evaluation_of_2020():
     """Rules: SCORE-5."""
-    made = named_set("hardening").scorer({"news": ANY_TOPIC})
+    made = scorer_of("hardening", "news", ANY_TOPIC)
     made.connect("A")
     for number in range(1, 5):
         made.reject("A", "news", number, Reason.BAD_SIGNATURE, number * MS)

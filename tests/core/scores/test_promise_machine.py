@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.registry import ROUTERS
+from hearsay.core.rules.randomness import below
+from hearsay.core.scores import promises
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater, GaterParameters
-from hearsay.core.scores.promises import PromiseParameters, Promises
-from hearsay.core.shell.randomness import below
+from hearsay.core.scores.promises import Promises
 
 GO = GaterParameters.from_mapping(ROUTERS["gossipsub"].presets["filecoin"]["gater"])
 """go's defaults, with which Filecoin runs."""
@@ -33,11 +35,14 @@ class PromiseMachine(RuleBasedStateMachine):
     def start(self, tracked, of_peer, of_all):
         self.now = 0
         self.tracked, self.of_peer, self.of_all = tracked, of_peer, of_all
-        self.made = Promises(
-            PromiseParameters(tracked_promises=tracked, max_promises_per_peer=of_peer, max_promises=of_all)
-        )
+        self.made = Promises(tracked, FOLLOWUP, asked_peer_must_send=False)
+        self.limits = patch.multiple(promises, MAX_PROMISES_OF_PEER=of_peer, MAX_PROMISES=of_all)
+        self.limits.start()
         self.open: list[tuple[str, int, int]] = []
         """Peer, message, end."""
+
+    def teardown(self):
+        self.limits.stop()
 
     @rule(peer=PEERS, ids=st.lists(MESSAGES, max_size=4, unique=True), draw=DRAWS)
     def ask(self, peer, ids, draw):
@@ -75,7 +80,7 @@ class PromiseMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_same_are_open(self):
-        assert len(self.made) == len(self.open)
+        assert len(self.made.ends) == len(self.open)
         assert {message for _, message in self.made.ends} == {message for _, message, _ in self.open}
 
 
@@ -118,9 +123,9 @@ class GaterMachine(RuleBasedStateMachine):
     @invariant()
     def addresses_of_connected_peers_are_known_and_others_are_bounded(self):
         there = {address for address in self.connected.values() if address}
-        assert all(self.made.knows(address) for address in there)
-        assert sum(map(self.made.knows, ("1.2.3.4", "1.2.3.5"))) <= len(there) + 1
-        assert all(size <= limit for _, size, limit in self.made.sizes())
+        assert {(address, None) for address in there} <= self.made._sources.keys()
+        assert sum(bool(address) for address, _ in self.made._sources) <= len(there) + 1
+        assert len(self.made._away) <= 1
 
 
 TestPromises = PromiseMachine.TestCase

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from scoring import MS, SECOND, TOPIC, scorer
+from scoring import MS, SECOND, TOPIC, scorer, sizes
 
 from hearsay.core.language.actions import Reason
 
 KEPT = {"retain_ms": 10_000, "misbehaviour_weight": -1, "misbehaviour_decay": 0.5}
-
-
-def sizes(made) -> dict[str, int]:
-    for _, size, limit in made.sizes():
-        assert size <= limit
-    return {name: size for name, size, _ in made.sizes()}
 
 
 def test_records_of_messages_are_bounded_and_end():

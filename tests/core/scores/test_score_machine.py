@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from scoring import sizes
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.scores.declarations import InvalidCopies, Ipv6Counting, MeshTimes, QuantumRounding, RetainedScores
@@ -180,7 +181,7 @@ class ScorerMachine(RuleBasedStateMachine):
             parts = self.first.parts(peer, now)
             if parts is not None:
                 assert parts.score == parts.peer.application + parts.peer.shared_addresses
-        assert dict(item[:2] for item in self.first.sizes())["retained peers"] == 0
+        assert sizes(self.first)["retained peers"] == 0
 
     @invariant()
     def parts_have_their_signs_and_bounds(self):
@@ -199,14 +200,14 @@ class ScorerMachine(RuleBasedStateMachine):
 
     @invariant()
     def sizes_are_bounded(self):
-        assert all(0 <= size <= limit for _, size, limit in self.first.sizes())
+        sizes(self.first)
 
     def teardown(self):
         self.catch_up()
         for peer in "ABCDE":
             assert self.first.parts(peer, self.now) == self.second.parts(peer, self.now)
             assert self.first.score(peer, self.now) == self.second.score(peer, self.now)
-        assert self.first.sizes() == self.second.sizes()
+        assert sizes(self.first) == sizes(self.second)
 
 
 TestScorer = ScorerMachine.TestCase

@@ -14,8 +14,7 @@ import pytest
 from hearsay.core.registry import ROUTERS
 from hearsay.core.scores.declarations import Validation
 from hearsay.core.scores.gater import GaterParameters
-from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
-from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreSet, ScoreThresholds, TopicScoreParameters
 from hearsay.core.shell.parameters import ParameterError
 
 BOTH = pytest.mark.parametrize("validation", Validation)
@@ -269,7 +268,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "topics.0.first_deliveries_decay_ms": "must be an integer in 1000…2592000000, a decay_interval_ms or more",
         "topics.0.first_deliveries_cap": "must be above 0 when there is a first_deliveries_weight",
         "topics.1.validation": "must be one of atomic, selective",
-        "topics.1.topic": "is there twice",
+        "topics.1.topic": "has a table already; give each topic one",
         "topics.2.topic": "must be the name of a topic",
         "topics.3": "must be a table",
     }
@@ -288,6 +287,6 @@ def test_a_time_without_an_interval():
     """Rules: PARAMETERS-4."""
     faults = wrong(lambda: ScoreSet.from_mapping({"misbehaviour_decay_ms": 5_000, "decay_interval_ms": "1 s"}))
     assert faults == {
-        "misbehaviour_decay_ms": "needs a decay_interval_ms and a decay_to_zero",
+        "misbehaviour_decay_ms": "needs decay_interval_ms >= 1000 and 0 < decay_to_zero < 1",
         "decay_interval_ms": "must be an integer",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearsay.core.scores.score_set import role_of
+from hearsay.core.scores.score_parameters import role_of
 
 TABLES = dict.fromkeys(("beacon_block", "beacon_attestation", "blocks", "blocks-1", "t", "any"))
 

@@ -1,1 +1,1 @@
-"""Episub: proximity-aware epidemic broadcast trees. `episub.py` is the router."""
+"""Episub: proximity-aware epidemic broadcast trees. `episub.py` has the router."""

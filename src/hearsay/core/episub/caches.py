@@ -1,11 +1,12 @@
-"""The memory of a tree: payloads that can be sent again, and messages that were announced but have not arrived.
+"""The memory of a broadcast tree: messages that can be sent again, and announced messages that have not arrived.
 
 Rules (episub spec, "Broadcast State", "Multicast Tree Repair"):
 
-* REPAIR-1: Payloads are kept for `payload_ttl_ms`. Each tick of a timer touches all missing messages. The first touch
-  only marks a message; each later touch requests it from the next of its announcers, and after `graft_attempts`
-  requests it is given up. A message that has arrived and waits for its verdict is not touched. The numbers of
-  payloads and of missing messages are bounded; the oldest is removed first.
+* REPAIR-1: Messages are kept for `payload_ttl_ms`. A message is missing from its first announcement until it arrives.
+  Each tick of a timer touches all missing messages. The first touch only marks a message. Each later touch requests
+  the message from the next of its announcers. The touch after `graft_attempts` requests gives the message up, which
+  means that it is no longer missing. A message that has arrived and waits for its verdict is not touched. In each
+  topic, the numbers of kept and of missing messages are bounded; the oldest message is removed first.
 
 The ids of received messages are in the shell's seen cache.
 """
@@ -16,37 +17,40 @@ from collections import Counter, OrderedDict
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from hearsay.core.episub.parameters import EpisubParameters
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.language.rpc import Message
 from hearsay.core.language.sizes import message_footprint
-from hearsay.core.rules.tree_rules import announcer_in_turn, is_given_up, is_requested
+from hearsay.core.rules.message_rules import announcer_in_turn, is_given_up, is_requested
 
 
 @dataclass(slots=True)
 class Kept:
-    """A message that can be sent again. `answers` has the number of times that each peer was sent it on request.
-
-    `parent` is the peer that sent the message; None if this node published it.
-    """
+    """A message that can be sent again."""
 
     message: Message
     hops: int
+    """The number of hops from the publisher to this node."""
     parent: PeerId | None
+    """The peer that sent the first copy of the message; None if this node published the message."""
     since_us: Micros
+    """The time at which the message was put into the cache."""
     answers: dict[PeerId, int] = field(default_factory=lambda: {})
+    """For each peer, how often the message was sent to it on request."""
 
 
 class PayloadCache:
-    """Messages that can be sent again for `ttl_us`: at most `limit`, in at most `most_bytes` (0 is unlimited)."""
+    """The messages of a topic that can be sent again, the oldest first."""
 
-    def __init__(self, ttl_us: Micros, limit: int, most_bytes: int = 0) -> None:
-        self._ttl_us = ttl_us
-        self._limit = limit
-        self._most_bytes = most_bytes
+    def __init__(self, parameters: EpisubParameters) -> None:
+        self._ttl_us = parameters.payload_ttl_ms * 1000
+        self._limit = parameters.max_cached_messages
+        self._most_bytes = parameters.max_cached_bytes
         self._bytes = 0
         self._kept: OrderedDict[MessageId, Kept] = OrderedDict()
 
     def put(self, message: Message, hops: int, parent: PeerId | None, now: Micros) -> None:
+        """Add a message. Remove messages that are too old, and the oldest ones beyond the limits."""
         self._expire(now)
         before = self._kept.get(message.id)
         self._kept[message.id] = Kept(message, hops, parent, now)
@@ -56,6 +60,7 @@ class PayloadCache:
             self._take_away(next(iter(self._kept)))
 
     def get(self, message_id: MessageId, now: Micros) -> Kept | None:
+        """Return a message if it can be sent again at the time `now`, otherwise None."""
         kept = self._kept.get(message_id)
         return kept if kept is not None and now - kept.since_us < self._ttl_us else None
 
@@ -64,7 +69,8 @@ class PayloadCache:
         return [kept.message for kept in self._kept.values()]
 
     def since(self, since_us: Micros, most: int) -> dict[MessageId, int]:
-        """Return the ids and hops of messages kept since `since_us`, at most the newest `most`."""
+        """Return ids and hops of the messages that were put into the cache at `since_us` or later, the newest first.
+        If there are more than `most`, return the newest `most`."""
         recent: dict[MessageId, int] = {}
         for message_id, kept in reversed(self._kept.items()):
             if kept.since_us < since_us or len(recent) == most:
@@ -73,11 +79,12 @@ class PayloadCache:
         return recent
 
     def forget_peer(self, peer: PeerId) -> None:
+        """Forget how often messages were sent to a peer on request."""
         for kept in self._kept.values():
             kept.answers.pop(peer, None)
 
-    def counts_for(self, peer: PeerId) -> bool:
-        """Return whether any kept message was sent to this peer on request."""
+    def has_answered(self, peer: PeerId) -> bool:
+        """Return whether one of these messages was sent to this peer on request."""
         return any(peer in kept.answers for kept in self._kept.values())
 
     def __contains__(self, message_id: MessageId) -> bool:
@@ -87,11 +94,8 @@ class PayloadCache:
         return len(self._kept)
 
     def _expire(self, now: Micros) -> None:
-        while self._kept:
-            oldest = next(iter(self._kept.values()))
-            if now - oldest.since_us < self._ttl_us:
-                return
-            self._take_away(oldest.message.id)
+        while self._kept and now - self._kept[oldest := next(iter(self._kept))].since_us >= self._ttl_us:
+            self._take_away(oldest)
 
     def _take_away(self, message_id: MessageId) -> None:
         kept = self._kept.pop(message_id)
@@ -101,29 +105,32 @@ class PayloadCache:
 
 @dataclass(slots=True)
 class MissingMessage:
-    """A message that was announced but has not arrived. `announcers` has the peers, with the hops in their IHAVEs."""
+    """A message that was announced but has not arrived."""
 
     announcers: list[tuple[PeerId, int]]
+    """The peers that announced the message, each with the hops in the peer's IHAVE, in the order of arrival."""
     touches: int = 0
+    """The number of touches so far (REPAIR-1)."""
 
     @property
     def first(self) -> PeerId:
         return self.announcers[0][0]
 
-    @property
-    def turn(self) -> PeerId:
-        """The announcer that gets the next GRAFT."""
-        return self.announcers[announcer_in_turn(self.touches, len(self.announcers))][0]
-
 
 class MissingList:
-    def __init__(self, limit: int, max_announcers: int) -> None:
-        self._limit = limit
-        self._max_announcers = max_announcers
+    """The missing messages of a topic, the oldest first."""
+
+    def __init__(self, parameters: EpisubParameters) -> None:
+        self._limit = parameters.max_missing
+        self._max_announcers = parameters.max_announcers
         self.entries: OrderedDict[MessageId, MissingMessage] = OrderedDict()
 
     def announce(self, message_id: MessageId, peer: PeerId, hops: int) -> PeerId | None:
-        """Note an announcer. If a message is dropped to make room, return its first announcer, otherwise None."""
+        """Note that a peer announced a missing message, with these hops. The second and later announcements of the
+        same peer are ignored, and so are announcers beyond `max_announcers`.
+
+        If the list is too long then, remove the oldest message and return its first announcer; otherwise return None.
+        """
         entry = self.entries.get(message_id)
         if entry is None:
             self.entries[message_id] = MissingMessage([(peer, hops)])
@@ -134,22 +141,23 @@ class MissingList:
         return None
 
     def arrived(self, message_id: MessageId) -> MissingMessage | None:
+        """Remove and return a message that has arrived; None if it was not missing."""
         return self.entries.pop(message_id, None)
 
     def touch(
-        self, attempts: int, judged: Container[MessageId], seen: Container[MessageId]
+        self, attempts: int, pending: Container[MessageId], seen: Container[MessageId]
     ) -> tuple[dict[PeerId, list[MessageId]], dict[PeerId, int]]:
-        """Handle one tick. Return the ids to request, by peer, and the number of messages given up, by peer.
+        """Handle one tick. Return the ids to request of each peer, and the number of messages that are given up, by
+        their first announcer.
 
-        A message given up counts for its first announcer.
-        Messages in `judged` have arrived and wait for a verdict; they are skipped. Missing messages in `seen` were
-        refused; they are removed. A peer that is asked for one message is asked for all due messages that it
-        announced (the spec's piggybacking).
+        Messages in `pending` have arrived and wait for a verdict; they are skipped. Missing messages in `seen` were
+        rejected; they are removed. If a peer gets a request for one message, the request has all messages that are
+        due now, that this peer announced, and that are requested of no other peer (the spec's piggybacking).
         """
         due: dict[MessageId, MissingMessage] = {}
         given_up: Counter[PeerId] = Counter()
         for message_id in list(self.entries):
-            if message_id in judged:
+            if message_id in pending:
                 continue
             if message_id in seen:
                 del self.entries[message_id]
@@ -165,7 +173,7 @@ class MissingList:
         for message_id, entry in due.items():
             if any(message_id in ids for ids in asks.values()):
                 continue
-            peer = entry.turn
+            peer = entry.announcers[announcer_in_turn(entry.touches, len(entry.announcers))][0]
             wanted = asks.setdefault(peer, [])
             asked = {known for ids in asks.values() for known in ids}
             wanted += [
@@ -176,6 +184,7 @@ class MissingList:
         return asks, given_up
 
     def forget_peer(self, peer: PeerId) -> None:
+        """Remove a peer from all announcers, and the messages that no other peer announced."""
         for message_id in list(self.entries):
             entry = self.entries[message_id]
             entry.announcers = [known for known in entry.announcers if known[0] != peer]
@@ -183,6 +192,7 @@ class MissingList:
                 del self.entries[message_id]
 
     def mentions(self, peer: PeerId) -> bool:
+        """Return whether a peer is an announcer of a missing message."""
         return any(peer == known for entry in self.entries.values() for known, _ in entry.announcers)
 
     def __len__(self) -> int:

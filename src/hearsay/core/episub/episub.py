@@ -1,23 +1,23 @@
-"""Episub: a broadcast tree per topic, over neighbours that the router itself chooses and dials.
+"""Episub: a broadcast tree for each topic, over neighbours that the router itself chooses and dials.
 
-After the episub spec (vyzo, 2018), which joins Plumtree (broadcast), HyParView (membership) and GoCast (proximity).
+The router follows the episub spec (vyzo, 2018), which combines Plumtree (broadcast), HyParView (membership) and
+GoCast (proximity).
 
-`Episub` *has* connections and, per topic, a membership and a tree; its hooks pass each event to one of them. Peers
-that speak only floodsub get every message of their topics, as with every router. A message of a topic that is not
-joined is published to the connected peers that are in the topic."""
+An `Episub` has the connections of the node and, for each joined topic, a membership and a tree. It passes events to
+these parts. Peers that speak only floodsub get every message of their topics (FLOOD-2). A message that the
+application publishes in a topic that is not joined goes to the connected peers that are in the topic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from hearsay.core.episub.agenda import Agenda, Task
-from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.connections import Agenda, Connections, Task
 from hearsay.core.episub.membership import FixedOverlay, ManagedOverlay, Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Overlay, ViewSizes
 from hearsay.core.episub.tree import Tree
-from hearsay.core.episub.views import SequenceNumbers as Sequence
-from hearsay.core.language.actions import Reason, Via
+from hearsay.core.episub.views import SequenceNumbers, TargetSizes
+from hearsay.core.language.actions import Reason, Via, fast_init
 from hearsay.core.language.episub_parts import (
     Disconnect,
     EpisubGraft,
@@ -29,12 +29,10 @@ from hearsay.core.language.episub_parts import (
     Topics,
 )
 from hearsay.core.language.events import ContactsFound, DialFailed, RoundTripMeasured
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import EPISUB, FLOODSUB, Message, Rpc
 from hearsay.core.language.sizes import part_kind
-from hearsay.core.language.state import OverlayState, Peering
-from hearsay.core.shell.guarantees import OverlayPromise, Promises
+from hearsay.core.shell.guarantees import OverlayPromise, OverlayState, Peering, Promises
 from hearsay.core.shell.peers import ConnectedPeer
 from hearsay.core.shell.strategy import Dialling, Shell, Strategy
 
@@ -42,6 +40,8 @@ _overlay_state = fast_init(OverlayState)
 
 
 class Episub(Strategy):
+    """The router of episub. With `overlay = "connections"` it does not dial; otherwise it chooses its connections."""
+
     protocols = (EPISUB, FLOODSUB)
     native_protocols = (EPISUB,)
     parameters: EpisubParameters  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -59,19 +59,25 @@ class Episub(Strategy):
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
         self._agenda = Agenda(shell)
-        self._sequence = Sequence()
+        self._sequence = SequenceNumbers()
         self.connections = Connections(shell, self.parameters, self._agenda, self._silent)
 
     # Topics.
 
     def joined(self, topic: TopicId) -> None:
-        tree = self.trees[topic] = Tree(self.shell, self.parameters, topic, self._agenda)
-        membership = self.memberships[topic] = self._new_membership(topic)
-        tree.membership = membership
+        shell, parameters = self.shell, self.parameters
+        tree = self.trees[topic] = Tree(shell, parameters, topic, self._agenda)
+        if parameters.overlay is Overlay.CONNECTIONS:
+            membership: Membership = FixedOverlay(shell, topic, TargetSizes(parameters, shell.key), tree)
+        else:
+            membership = ManagedOverlay(
+                shell, parameters, topic, self.connections, self._agenda, self._sequence, tree
+            )
+        self.memberships[topic] = tree.membership = membership
         membership.start()
 
     def left(self, topic: TopicId) -> None:
-        self.trees.pop(topic)
+        self.trees.pop(topic).stop()
         self.memberships.pop(topic).stop()
 
     # Connections.
@@ -91,17 +97,18 @@ class Episub(Strategy):
         self.connections.losing(None)
 
     def stream_opened(self, peer: PeerId) -> None:
-        """Repeat ACCEPT and the announcements of the last seconds, in each topic in which the peer is a neighbour."""
+        """In each topic in which the peer is a neighbour, announce recent messages again. Also send ACCEPT again,
+        unless the neighbours are all connected peers."""
         for topic, membership in sorted(self.memberships.items()):
-            if peer in membership.active():
+            if peer in membership.views.active:
                 if isinstance(membership, ManagedOverlay):
-                    membership.neighbours.take_in(peer, membership.views.active[peer].random)
+                    membership.neighbours.accept(peer, membership.views.active[peer].random)
                 self.trees[topic].announce_again(peer)
 
     def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         self.connections.subscribed(peer.id, topic)
         if topic in self.memberships and peer.native:
-            self.memberships[topic].peer_subscribed(peer)
+            self.memberships[topic].peer_subscribed(peer.id)
 
     def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         if topic in self.memberships:
@@ -194,15 +201,6 @@ class Episub(Strategy):
         for membership in self._managed():
             membership.send_failed(peer, rpc)
 
-    # From the membership to the broadcast.
-
-    def neighbor_up(self, topic: TopicId, peer: PeerId) -> None:
-        self.trees[topic].neighbor_up(peer)
-
-    def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
-        if topic in self.trees:
-            self.trees[topic].neighbor_down(peer, in_good_order)
-
     # Inspection.
 
     def peerings(self) -> Iterable[tuple[TopicId, PeerId, Peering]]:
@@ -218,8 +216,8 @@ class Episub(Strategy):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether any state of a peer is kept, except an entry in a passive list."""
-        listed = any(peer in membership.active() for membership in self.memberships.values())
+        """Return whether the router has state about a peer other than an entry in a passive list."""
+        listed = any(peer in membership.views.active for membership in self.memberships.values())
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)
 
@@ -237,7 +235,7 @@ class Episub(Strategy):
         return Promises(overlay=overlay)
 
     def other_state(self) -> Iterable[PeerId]:
-        """Yield the peers on passive and lazy lists, once for each list."""
+        """Yield the passive and the lazy peers of all topics. A peer comes once for each list that has it."""
         for tree in self.trees.values():
             yield from tree.lazy
         for membership in self._managed():
@@ -257,22 +255,18 @@ class Episub(Strategy):
             ("kept messages", len(tree.kept), parameters.max_cached_messages),
         )
         eager, lazy = tree.eager.members, tree.lazy.members
-        return _overlay_state(membership.active(), passive, eager, lazy, active_limit, passive_limit, bounded)
+        active = membership.views.active.keys()
+        return _overlay_state(active, passive, eager, lazy, active_limit, passive_limit, bounded)
 
     def _silent(self, peer: PeerId) -> None:
+        """Report to all memberships that a peer did not answer a ping in time (DIAL-4)."""
         for membership in self._managed():
             membership.silent(peer)
 
     def _managed(self) -> Iterable[ManagedOverlay]:
+        """Return the memberships that choose their neighbours, topics ascending."""
         memberships = (self.memberships[topic] for topic in sorted(self.memberships))
         return (each for each in memberships if isinstance(each, ManagedOverlay))
-
-    def _new_membership(self, topic: TopicId) -> Membership:
-        if self.parameters.overlay is Overlay.CONNECTIONS:
-            return FixedOverlay(self.shell, topic, self)
-        return ManagedOverlay(
-            self.shell, self.parameters, topic, self.connections, self._agenda, self._sequence, self
-        )
 
     def _on_tree_part(self, sender: ConnectedPeer, part: EpisubIHave | EpisubGraft | EpisubPrune) -> None:
         tree = self.trees.get(part.topic)

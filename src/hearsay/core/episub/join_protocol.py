@@ -1,23 +1,29 @@
-"""Joining the overlay: contacts, GETNODES, JOIN walks and FORWARDJOIN.
+"""Joining the overlay: contacts, GETNODES, and the random walks of JOIN and FORWARDJOIN.
 
-Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView 4.2):
+A random walk is the path of a part that each node passes on to a random neighbour; the part's TTL bounds its length.
+The joiner is the node that joins. Rules (episub spec, "Joining the Overlay"; with overlay = hyparview, HyParView
+4.2):
 
-* JOIN-1: Contacts come from discovery. A contact is asked for nodes (GETNODES). The contact and the nodes of its
-  answer are the first entries of the passive list. If no contact answers, discovery is asked again.
-* JOIN-2: A node in the overlay also asks discovery from time to time, and adds the answer to the passive list. So two
-  partitions that have expired each other's entries can merge again. The spec names no other way.
+* JOIN-1: Contacts are peers that discovery finds. The node asks contacts for nodes (GETNODES). A contact that
+  answers, and the nodes in the answer, are the first entries of the passive list. If no contact answers, the node
+  asks discovery again.
+* JOIN-2: A node in the overlay also asks discovery from time to time, and adds the contacts to the passive list. So
+  two partitions can merge again after their nodes have removed each other from their lists. The spec has no other
+  rule for that.
 * JOIN-3: JOIN goes to C_rand random nodes of the passive list. A node that gets a JOIN accepts it if the node has
-  room or the TTL is 0, and a connection to the joiner can be opened; otherwise it forwards the JOIN with a smaller
-  TTL. In the spec, a node opens the connection before it decides. Here it does so only if it would accept the JOIN,
+  room, if the TTL is 0, or if there is no other neighbour to which the node could pass the JOIN on. In addition, it
+  must be possible to open a connection to the joiner. Otherwise the node passes the JOIN on with a TTL lower by one.
+  In the spec, a node opens the connection before it decides. Here the node does so only if it would accept the JOIN,
   which has the same result with fewer connections.
 * JOIN-4: A node that accepts sends the joiner a NEIGHBOR, and a random neighbour a FORWARDJOIN. The nodes on the walk
   of the FORWARDJOIN add the joiner to their passive lists.
-* JOIN-5: A JOIN that is not answered, or not sent because too many dials are under way, is sent to another node with
-  a TTL lower by one. At TTL 0 the receiver accepts over the existing connection, for joiners behind a NAT.
+* JOIN-5: A JOIN that is not answered in time, perhaps because it could not be sent, is sent to another node with a
+  TTL lower by one. At TTL 0 the receiver accepts over the existing connection, for joiners behind a NAT.
 * JOIN-6: HyParView: one JOIN goes to one contact, which always accepts and sends FORWARDJOIN to all its neighbours.
-  The last node of this walk makes the joiner a neighbour; the node at TTL PRWL adds it to the passive list. Such a
-  JOIN is never refused, so the contact may drop another node's link for it, and that node joins again in turn. To
-  bound such chains, a node sends JOIN to its first contacts, and after that once per round of stabilisation.
+  The last node of such a walk makes the joiner a neighbour; the node at TTL PRWL adds the joiner to its passive list.
+  Since a contact never refuses a JOIN, it may drop the link to another node for the joiner, and that node then joins
+  again. To bound such chains, a node sends at most `CONTACTS` JOINs at first, and then at most one per round of
+  stabilisation.
 """
 
 from __future__ import annotations
@@ -31,55 +37,65 @@ from hearsay.core.episub.views import Context, TopicPart
 from hearsay.core.language.actions import FindContacts
 from hearsay.core.language.episub_parts import EpisubJoin, ForwardJoin, GetNodes, Nodes
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.shell.randomness import Purpose, key_of
+from hearsay.core.rules.randomness import Purpose, key_of
 
 CONTACTS = 3
-"""Maximum number of contacts that are asked for nodes after one answer of discovery."""
+"""The maximum number of contacts that the node asks for nodes after one answer of discovery. With HyParView, also the
+maximum number of JOINs before the first round of stabilisation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
+    """A JOIN of this node that is not answered yet: its TTL, and the end of the wait."""
+
     ttl: int
     due: Micros
 
 
 class JoinProtocol(TopicPart):
+    """The joins of this node, and what this node does in the joins of other nodes."""
+
     def __init__(self, context: Context, neighbours: Neighbours) -> None:
         super().__init__(context)
         self._neighbours = neighbours
         self._looking_until: Micros = 0
-        """The end of the wait for discovery's answer."""
+        """The end of the wait for discovery's answer; 0 after an answer."""
         self._asked: dict[PeerId, Micros] = {}
-        """Peers that were asked for nodes, with the end of the wait. Answers of other peers are ignored."""
+        """The peers that were asked for nodes, each with the end of the wait. A NODES of any other peer is
+        ignored."""
         self._attempts: dict[PeerId, _Attempt] = {}
+        """The unanswered JOINs of this node, by the first node of their walk."""
         self._joins_left = CONTACTS
-        """HyParView's JOINs that may be sent before the next round."""
+        """With HyParView, the number of JOINs that may be sent before the next round of stabilisation."""
 
     @property
     def attempts(self) -> int:
-        """The number of JOINs without an answer; each may still lead to a random link."""
+        """The number of unanswered JOINs. Each of them may still lead to a random link."""
         return len(self._attempts)
 
     @property
     def alone(self) -> bool:
-        """Return whether this node must join: it has no link, or in HyParView fewer than two."""
+        """True if this node must join the overlay: it has no link, or with HyParView fewer than two."""
         return len(self._views.active) < (2 if self._parameters.overlay is Overlay.HYPARVIEW else 1)
 
     @property
     def under_way(self) -> bool:
+        """True if the node waits for discovery, for a NODES, or for an answer to a JOIN."""
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
 
     def new_round(self) -> None:
-        """Begin a round of stabilisation: one more JOIN of HyParView may be sent."""
+        """Begin a round of stabilisation. With HyParView, at most one JOIN may be sent before the next round."""
         self._joins_left = 1
 
     def find_contacts(self) -> None:
-        """Ask discovery for contacts, unless its answer is awaited or a join is under way."""
+        """Ask discovery for contacts, unless `under_way` is True."""
         if not self.under_way:
             self._looking_until = self._context.reply_due()
             self._shell.actions.append(FindContacts(self._topic, 2 * CONTACTS))
 
     def contacts_found(self, peers: tuple[PeerId, ...]) -> None:
+        """Handle discovery's answer: ask some of the contacts for nodes if this node must join, otherwise add all of
+        them to the passive list (JOIN-1, JOIN-2)."""
         self._looking_until = 0
         others = sorted(set(peers[: self._parameters.max_peers_per_part]) - {self._shell.node})
         if not self.alone:
@@ -90,6 +106,7 @@ class JoinProtocol(TopicPart):
             self.ask_for_nodes(peer)
 
     def ask_for_nodes(self, peer: PeerId) -> None:
+        """Send GETNODES to a peer; dial the peer if necessary."""
         if peer in self._asked:
             return
         self._asked[peer] = self._context.reply_due()
@@ -104,15 +121,16 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def on_get_nodes(self, sender: PeerId) -> None:
-        """Answer with passive nodes, as in the spec, and with neighbours if these are few."""
+        """Answer with random passive peers, as in the spec. If there are few, add neighbours."""
         views = self._views
         limit = min(self._parameters.max_peers_per_part, self._target_sizes.passive_size)
         passive = [peer for peer in sorted(views.passive) if peer != sender]
-        shown = views.some(Purpose.NODES, passive, limit, key_of(sender))
-        shown += views.neighbours(sender)[: limit - len(shown)]
-        self._shell.outbox.episub(sender, Nodes(self._topic, tuple(sorted(shown)), self._parameters.join_ttl))
+        chosen = views.some(Purpose.NODES, passive, limit, key_of(sender))
+        chosen += views.neighbours(sender)[: limit - len(chosen)]
+        self._shell.outbox.episub(sender, Nodes(self._topic, tuple(sorted(chosen)), self._parameters.join_ttl))
 
     def on_nodes(self, sender: PeerId, part: Nodes) -> None:
+        """Add the peers and the sender of a requested NODES to the passive list. Send JOINs if links are missing."""
         if sender not in self._asked:
             return
         for peer in sorted(set(part.peers[: self._parameters.max_peers_per_part])):
@@ -132,14 +150,16 @@ class JoinProtocol(TopicPart):
         self._release(sender)
 
     def accepted(self) -> None:
-        """Stop waiting for one JOIN, since a neighbour was added; for all JOINs if there are enough random links."""
+        """Handle an ACCEPT that made a neighbour: stop waiting for the answer to the oldest JOIN. If there are C_rand
+        random links, stop waiting for the answers to all JOINs."""
         if self._attempts:
             del self._attempts[min(self._attempts, key=lambda peer: (self._attempts[peer].due, key_of(peer)))]
         if self._views.random_links >= self._target_sizes.random_links:
             self._attempts.clear()
 
     def expire(self) -> None:
-        """Send JOINs without an answer to other nodes, with a lower TTL; give up contacts that did not answer."""
+        """Send each JOIN that was not answered in time to another node, with a lower TTL (JOIN-5). Stop waiting for
+        NODES of peers that did not answer in time."""
         now = self._shell.now
         overdue = sorted(peer for peer, attempt in self._attempts.items() if attempt.due <= now)
         failed = [self._attempts.pop(peer) for peer in overdue]
@@ -149,14 +169,15 @@ class JoinProtocol(TopicPart):
             self._release(peer)
 
     def dues(self) -> Iterator[Micros]:
-        """Yield the times at which `expire` must be called."""
+        """Yield the ends of the present waits: at each of these times, `expire` must be called."""
         yield from self._asked.values()
         yield from (attempt.due for attempt in self._attempts.values())
         if self._looking_until > self._shell.now:
             yield self._looking_until
 
     def lost(self, peer: PeerId) -> None:
-        """Handle a contact, or the first node of a JOIN's walk, that cannot be reached."""
+        """Handle a peer that cannot be reached: do not wait for its NODES, and send a JOIN that went to it to another
+        node."""
         self._release(peer)
         attempt = self._attempts.pop(peer, None)
         if attempt is not None:
@@ -168,13 +189,13 @@ class JoinProtocol(TopicPart):
             return
         if self._parameters.overlay is Overlay.HYPARVIEW:
             if part.peer == sender:
-                self._take_in(part)
+                self._accept(part)
             return
         onward = self._views.neighbours(part.peer, sender)
         room = len(self._views.active) < self._target_sizes.active_size and part.peer not in self._views.active
         if room or part.ttl == 0 or not onward:
             met = self._connections.meet(
-                part.peer, self._topic, lambda: self._take_in(part), lambda: self._pass_on(sender, part)
+                part.peer, self._topic, lambda: self._accept(part), lambda: self._pass_on(sender, part)
             )
             if met:
                 return
@@ -191,7 +212,7 @@ class JoinProtocol(TopicPart):
                 met = self._connections.meet(
                     joiner,
                     self._topic,
-                    lambda: self._neighbours.take_in(joiner, random=True),
+                    lambda: self._neighbours.accept(joiner, random=True),
                     lambda: self._views.add_passive(joiner),
                 )
                 if not met:
@@ -214,22 +235,25 @@ class JoinProtocol(TopicPart):
         self._attempts[peer] = _Attempt(ttl, self._context.reply_due())
         part = EpisubJoin(self._topic, self._shell.node, ttl, self._context.next_sequence())
         self._connections.meet(
-            peer, self._topic, lambda: self._shell.outbox.episub(peer, part), lambda: self._start_is_gone(peer)
+            peer, self._topic, lambda: self._shell.outbox.episub(peer, part), lambda: self._unreachable(peer)
         )
 
-    def _start_is_gone(self, peer: PeerId) -> None:
+    def _unreachable(self, peer: PeerId) -> None:
         self._views.remove_passive(peer)
         self.lost(peer)
 
     def _join_elsewhere(self, failed: PeerId, ttl: int) -> None:
+        """If links are missing and the TTL is above 0, send the JOIN that `failed` did not answer to another node,
+        with a TTL lower by one (JOIN-5)."""
         short = self._views.random_links + len(self._attempts) < self._target_sizes.random_links
         others = [peer for peer in sorted(self._views.passive) if peer != failed and peer not in self._attempts]
         if short and others and ttl > 0:
             self._join_at(self._views.choose(Purpose.JOIN_AT, others, key_of(failed), ttl), ttl - 1)
 
-    def _take_in(self, part: EpisubJoin) -> None:
+    def _accept(self, part: EpisubJoin) -> None:
+        """Make the joiner a neighbour, and send FORWARDJOIN (JOIN-4, JOIN-6). Do nothing if there is no room."""
         joiner = part.peer
-        if not self._neighbours.take_in(joiner, random=True):
+        if not self._neighbours.accept(joiner, random=True):
             return
         others = self._views.neighbours(joiner)
         ttl = self._parameters.join_ttl
@@ -239,6 +263,7 @@ class JoinProtocol(TopicPart):
             self._shell.outbox.episub(peer, ForwardJoin(self._topic, joiner, ttl, part.sequence))
 
     def _pass_on(self, sender: PeerId, part: EpisubJoin) -> None:
+        """Send a JOIN that came from `sender` to a random other neighbour, unless its TTL is 0 (JOIN-3)."""
         onward = self._views.neighbours(part.peer, sender)
         if part.ttl > 0 and onward:
             target = self._views.choose(Purpose.JOIN_WALK, onward, key_of(part.peer), part.sequence)

@@ -1,27 +1,23 @@
-"""The membership of one topic: its neighbours, and the other peers that are known.
+"""The membership of a node in one topic: the node's neighbours, and other known peers of the topic.
 
-`ManagedOverlay` *has* views, neighbours, a join protocol, upkeep, shuffles and probes, and passes each part of an RPC
-and each alarm to one of them. It reports new and lost neighbours to a `NeighborListener` and knows nothing else of
-the broadcast tree.
+A `ManagedOverlay` chooses its neighbours. It has views, neighbours, a join protocol, upkeep, shuffles and probes, and
+passes each received part and each alarm to one of these. The views report new and lost neighbours to the broadcast
+tree, which is their `NeighborListener`.
 
-In a `FixedOverlay`, the neighbours are simply the connected peers that are in the topic.
+In a `FixedOverlay`, the neighbours are all connected peers that speak episub and are in the topic.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Set
-from typing import Protocol
 
-from hearsay.core.episub.agenda import Agenda, Task
-from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.connections import Agenda, Connections, Task
 from hearsay.core.episub.join_protocol import JoinProtocol
 from hearsay.core.episub.neighbours import Neighbours
 from hearsay.core.episub.parameters import EpisubParameters, LeaveBy, Overlay
 from hearsay.core.episub.upkeep import PassiveProbes, Shuffles, Upkeep
-from hearsay.core.episub.views import Context, NeighborListener, TargetSizes, Views
-from hearsay.core.episub.views import SequenceNumbers as Sequence
-from hearsay.core.language.actions import OverlayChange, OverlayChanged
+from hearsay.core.episub.views import Context, NeighborListener, SequenceNumbers, TargetSizes, Views
 from hearsay.core.language.episub_parts import (
     Disconnect,
     EpisubJoin,
@@ -37,70 +33,66 @@ from hearsay.core.language.episub_parts import (
 )
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Rpc
-from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.randomness import Purpose, below
+from hearsay.core.rules.randomness import Purpose, below
 from hearsay.core.shell.strategy import Shell
 
 _LEAVES_REMEMBERED = 1024
 
 
-class Membership(Protocol):
-    """The part of a topic's membership protocol that its router calls."""
+class Membership(ABC):
+    """The membership of a node in one topic, as its router calls it."""
 
-    def active(self) -> Set[PeerId]: ...
+    views: Views
 
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def peer_subscribed(self, peer: ConnectedPeer) -> None: ...
-
-    def peer_lost(self, peer: PeerId) -> None: ...
-
-    def claimed_as_neighbour(self, peer: PeerId) -> None: ...
-
-
-class FixedOverlay:
-    """The neighbours are all connected peers that are in the topic; connections are not managed."""
-
-    def __init__(self, shell: Shell, topic: TopicId, listener: NeighborListener) -> None:
-        self._shell = shell
-        self._topic = topic
-        self._listener = listener
-        self._active: set[PeerId] = set()
-
-    def active(self) -> set[PeerId]:
-        return self._active
-
+    @abstractmethod
     def start(self) -> None:
-        for peer in self._shell.peers.in_topic(self._topic).native:
-            self._up(peer)
+        """Begin to find neighbours."""
 
+    @abstractmethod
     def stop(self) -> None:
-        for peer in sorted(self._active):
-            self.peer_lost(peer)
+        """Leave the overlay, and remove all neighbours."""
 
-    def peer_subscribed(self, peer: ConnectedPeer) -> None:
-        self._up(peer.id)
+    def peer_subscribed(self, peer: PeerId) -> None:
+        """Handle a SUBSCRIBE of a connected peer that speaks episub. By default do nothing, since two nodes agree on
+        becoming neighbours (NEIGHBOR-3)."""
 
+    @abstractmethod
     def peer_lost(self, peer: PeerId) -> None:
-        if peer in self._active:
-            self._active.remove(peer)
-            self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self._topic, peer))
-            self._listener.neighbor_down(self._topic, peer, in_good_order=False)
+        """Handle a peer that disconnected or left the topic."""
 
     def claimed_as_neighbour(self, peer: PeerId) -> None:
-        """Do nothing: the two peers share one connection, so they soon agree on whether they are neighbours."""
+        """Answer a peer that treats this node as its neighbour but is no neighbour of this node (NEIGHBOR-4).
 
-    def _up(self, peer: PeerId) -> None:
-        if peer not in self._active:
-            self._active.add(peer)
-            self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_UP, self._topic, peer))
-            self._listener.neighbor_up(self._topic, peer)
+        By default do nothing: in a fixed overlay, the next SUBSCRIBE or UNSUBSCRIBE corrects the error.
+        """
 
 
-class ManagedOverlay:
-    """HyParView's active and passive list, with the changes of the episub spec or as published."""
+class FixedOverlay(Membership):
+    """A membership without choices: all connected peers that speak episub and are in the topic are neighbours."""
+
+    def __init__(self, shell: Shell, topic: TopicId, target_sizes: TargetSizes, listener: NeighborListener) -> None:
+        self._shell = shell
+        self.views = Views(shell, topic, target_sizes, listener)
+
+    def start(self) -> None:
+        for peer in self._shell.peers.in_topic(self.views.topic).native:
+            self.peer_subscribed(peer)
+
+    def stop(self) -> None:
+        for peer in self.views.neighbours():
+            self.peer_lost(peer)
+
+    def peer_subscribed(self, peer: PeerId) -> None:
+        if peer not in self.views.active:
+            self.views.add_active(peer, random=False)
+
+    def peer_lost(self, peer: PeerId) -> None:
+        if peer in self.views.active:
+            self.views.remove_active(peer, remember=False)
+
+
+class ManagedOverlay(Membership):
+    """A membership with HyParView's active and passive list, as published or with the changes of the episub spec."""
 
     def __init__(
         self,
@@ -109,18 +101,18 @@ class ManagedOverlay:
         topic: TopicId,
         connections: Connections,
         agenda: Agenda,
-        sequence: Sequence,
+        sequence: SequenceNumbers,
         listener: NeighborListener,
     ) -> None:
-        target_sizes = TargetSizes(parameters, shell.key)
-        views = Views(shell, topic, target_sizes.passive_size, listener)
         self._shell = shell
         self._parameters = parameters
         self._agenda = agenda
-        self._context = Context(shell, parameters, topic, views, target_sizes, connections, agenda, sequence)
         self.topic = topic
-        self.views = views
-        self.target_sizes = target_sizes
+        self.target_sizes = TargetSizes(parameters, shell.key)
+        self.views = Views(shell, topic, self.target_sizes, listener)
+        self._context = Context(
+            shell, parameters, topic, self.views, self.target_sizes, connections, agenda, sequence
+        )
         self.upkeep = Upkeep(self._context)
         self.neighbours = Neighbours(self._context, self.upkeep.refused)
         self.join_protocol = JoinProtocol(self._context, self.neighbours)
@@ -128,11 +120,10 @@ class ManagedOverlay:
         self.shuffles = Shuffles(self._context)
         self.passive_probes = PassiveProbes(self._context)
         self._leaves: OrderedDict[tuple[PeerId, int], None] = OrderedDict()
-        self._unsaid: set[PeerId] = set()
-        """Peers to which a DISCONNECT could not be sent."""
-
-    def active(self) -> Set[PeerId]:
-        return self.views.active.keys()
+        """The source and the sequence number of each LEAVE that was handled, the oldest first."""
+        self._unsent: set[PeerId] = set()
+        """Peers that will get a DISCONNECT in the next round of stabilisation, because an ACCEPT, DISCONNECT or LEAVE
+        to them could not be sent."""
 
     def start(self) -> None:
         self.join_protocol.find_contacts()
@@ -145,7 +136,6 @@ class ManagedOverlay:
             self._next(Task.CONTACTS, parameters.contacts_interval_ms // 2, parameters.contacts_interval_ms)
 
     def stop(self) -> None:
-        """Leave the overlay."""
         goodbye: EpisubPart = Disconnect(self.topic, refused=False)
         if self._parameters.leave_by is LeaveBy.LEAVE:
             sequence = self._context.next_sequence()
@@ -161,13 +151,14 @@ class ManagedOverlay:
         self._agenda.clear_topic(self.topic)
 
     def ring(self, task: Task) -> None:
+        """Handle an alarm of this topic."""
         parameters = self._parameters
         match task:
             case Task.EXPIRE:
                 self._expire()
             case Task.STABILISE:
                 self._next(task, parameters.stabilise_min_ms, parameters.stabilise_max_ms)
-                self._say_again()
+                self._repeat_unsent()
                 self.upkeep.round()
             case Task.SHUFFLE:
                 interval_ms = parameters.shuffle_interval_ms
@@ -185,13 +176,15 @@ class ManagedOverlay:
                 raise AssertionError(f"{task} is not an alarm of the membership")
 
     def handle(self, sender: PeerId, part: EpisubPart) -> None:
-        """Handle a control part of this topic; IHAVE, GRAFT and PRUNE go to the tree instead."""
+        """Handle a control part about the membership of this topic: any part except IHAVE, GRAFT and PRUNE."""
         match part:
             case GetNodes():
                 self.join_protocol.on_get_nodes(sender)
             case Nodes():
                 self.join_protocol.on_nodes(sender, part)
-                self._measure_the_nearest()
+                sizes = self.target_sizes
+                if len(self.views.active) < sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
+                    self.passive_probes.round(2 * sizes.near_links)  # the spec fills the list with the nearest peers
             case EpisubJoin():
                 self.join_protocol.on_join(sender, part)
             case ForwardJoin():
@@ -218,21 +211,19 @@ class ManagedOverlay:
                 raise AssertionError(f"{type(part).__name__} is not a part for the membership")
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
+        """Handle a measured RTT of a peer."""
         self.views.measured(peer, rtt_us)
         self.neighbours.measured(peer, rtt_us)
 
-    def peer_subscribed(self, peer: ConnectedPeer) -> None:
-        """Do nothing: peers become neighbours by agreement, not by a subscription."""
-
     def peer_lost(self, peer: PeerId) -> None:
-        """Handle a peer whose connection broke, or that left the topic."""
-        self._unsaid.discard(peer)
+        self._unsent.discard(peer)
         self.join_protocol.lost(peer)
         if self.neighbours.lost(peer):
             self.upkeep.grow()
 
     def silent(self, peer: PeerId) -> None:
-        """Handle a peer that left a ping unanswered: it has failed, though it is connected."""
+        """Remove a peer that did not answer a ping in time from both lists: the peer has failed, even if it is still
+        connected."""
         self.views.remove_passive(peer)
         if peer in self.views.active:
             self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
@@ -242,25 +233,28 @@ class ManagedOverlay:
         self.neighbours.claimed_as_neighbour(peer)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Drop a link whose ACCEPT could not be sent; repeat a DISCONNECT in the next round of stabilisation."""
+        """Handle an RPC that could not be sent to a peer. If it has an ACCEPT, end the link to the peer. If it has an
+        ACCEPT, DISCONNECT or LEAVE, the peer gets a DISCONNECT in the next round of stabilisation."""
         if rpc.control is None:
             return
         for part in rpc.control.episub:
             if isinstance(part, Neighbor) and part.topic == self.topic and part.role is Role.ACCEPT:
                 if peer in self.views.active:
                     self.neighbours.drop(peer, remember=True)
-                    self._unsaid.add(peer)
+                    self._unsent.add(peer)
             elif isinstance(part, Disconnect | EpisubLeave) and part.topic == self.topic:
-                self._unsaid.add(peer)
+                self._unsent.add(peer)
 
-    def _say_again(self) -> None:
-        for peer in sorted(self._unsaid):
+    def _repeat_unsent(self) -> None:
+        for peer in sorted(self._unsent):
             if peer in self._shell.connected and peer not in self.views.active:
                 self._shell.outbox.episub(peer, Disconnect(self.topic, refused=False))
-        self._unsaid.clear()
+        self._unsent.clear()
 
     def _on_leave(self, sender: PeerId, part: EpisubLeave) -> None:
-        """Handle a LEAVE. Drop the leaver from the passive list, and end the link if the leaver itself sent it."""
+        """Handle a LEAVE. Remove its source, the node that leaves, from the passive list. If the source itself sent
+        this LEAVE, end the link to the source. Pass the LEAVE on if it removed an entry, came from the source, or has
+        a TTL above 0."""
         known = (part.source, part.sequence)
         if part.source == self._shell.node or known in self._leaves:
             return
@@ -280,15 +274,11 @@ class ManagedOverlay:
                 self._shell.outbox.episub(peer, onward)
 
     def _after_a_loss(self) -> None:
-        """Replace a neighbour that ended its link: now if random links are scarce, otherwise in the next round."""
+        """Handle that a neighbour ended its link. With HyParView, or if there are fewer than C_rand random links, ask
+        for new links at once. Otherwise the next round of stabilisation replaces the link."""
         scarce = self.views.random_links < self.target_sizes.random_links
         if scarce or self._parameters.overlay is Overlay.HYPARVIEW:
             self.upkeep.grow()
-
-    def _measure_the_nearest(self) -> None:
-        """Measure some passive peers after an answer to GETNODES: the spec fills the active list with the nearest."""
-        if len(self.views.active) < self.target_sizes.active_size and self._parameters.overlay is Overlay.EPISUB:
-            self.passive_probes.round(2 * self.target_sizes.near_links)
 
     def _expire(self) -> None:
         self.neighbours.expire()
@@ -301,7 +291,7 @@ class ManagedOverlay:
             self._agenda.set_earliest(Task.EXPIRE, self.topic, max(min(dues), self._shell.now + 1))
 
     def _next(self, task: Task, low_ms: int, high_ms: int) -> None:
-        """Set an alarm after a random time between two bounds."""
+        """Set the alarm of a task to a random time, from `low_ms` to `high_ms` milliseconds from now."""
         draw = self._shell.draw(Purpose.PERIOD, self.topic, task, self._shell.now)
         span_us = max(1, (high_ms - low_ms) * 1000)
         self._agenda.set(task, self.topic, self._shell.now + max(1, low_ms * 1000 + below(draw, span_us)))

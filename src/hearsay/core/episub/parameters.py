@@ -1,4 +1,4 @@
-"""Episub's parameters, and the named choices among its rules."""
+"""The parameters of episub, and the enumerations of their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearsay.core.shell.parameters import RouterParameters, Violation, choice, i
 
 
 class Overlay(StrEnum):
-    """Neighbours of a node: chosen as in the episub spec, as in HyParView, or all connected peers."""
+    """The neighbours of a node: chosen as in the episub spec, chosen as in HyParView, or all connected peers."""
 
     EPISUB = "episub"
     HYPARVIEW = "hyparview"
@@ -18,28 +18,29 @@ class Overlay(StrEnum):
 
 
 class Broadcast(StrEnum):
-    """How messages travel: along Plumtree's tree, or to every neighbour."""
+    """The neighbours to which a node forwards messages: those in Plumtree's tree, or all."""
 
     TREE = "tree"
     FLOOD = "flood"
 
 
 class ViewSizes(StrEnum):
-    """C_rand, A and P as given, or computed from the estimated size of the overlay."""
+    """The origin of C_rand, A and P: the parameters, or the estimated number of nodes in the overlay (SKETCH-1)."""
 
     FIXED = "fixed"
     ESTIMATED = "estimated"
 
 
 class LeaveBy(StrEnum):
-    """Messages of leaving nodes: DISCONNECT to the neighbours, or a LEAVE that spreads."""
+    """The message that a leaving node sends: DISCONNECT to the neighbours, or a LEAVE, which spreads farther."""
 
     LEAVE = "leave"
     DISCONNECT = "disconnect"
 
 
 class Repair(StrEnum):
-    """Reaction to the loss of a tree edge: wait for the next IHAVE (Plumtree), or graft lazy links at once."""
+    """The reaction to the loss of an eager link (TREE-5): wait for the next IHAVE (Plumtree), or graft lazy links at
+    once."""
 
     LAZY = "lazy"
     EAGER = "eager"
@@ -47,7 +48,7 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisubParameters(RouterParameters):
-    """Parameters of membership and broadcast. `docs/routers/episub.md` gives the source of each default."""
+    """Parameters of the membership and of the broadcast, in addition to those of every router."""
 
     seen_ttl_ms: int = milliseconds(90_000, low=1)
     """Time that a message id is remembered."""
@@ -68,41 +69,41 @@ class EpisubParameters(RouterParameters):
     passive_factor: int = integer(6, low=1, high=1000)
     """P / A with `estimated` view sizes."""
     active_limit: int = integer(28, low=1, high=10_000)
-    """Number of neighbours from which on no further peer is accepted."""
+    """Number of neighbours at which a node accepts no more."""
     join_ttl: int = integer(6, low=0, high=255)
-    """Length of the walks of JOIN (HyParView: ARWL)."""
+    """TTL of JOIN and FORWARDJOIN (HyParView: ARWL)."""
     passive_ttl: int = integer(3, low=0, high=255)
     """TTL of a FORWARDJOIN at which its receiver adds the joiner to its passive list (HyParView: PRWL)."""
     reply_timeout_ms: int = milliseconds(2_000, low=1)
-    """Longest wait for an answer; a peer that does not answer a ping within it has failed."""
+    """Longest wait for an answer. A peer that does not answer a ping in this time has failed."""
     stabilise_min_ms: int = milliseconds(1_000, low=1)
     """Shortest time between two stabilisations."""
     stabilise_max_ms: int = milliseconds(10_000, low=1)
     """Longest time between two stabilisations."""
     alpha_percent: int = integer(75, low=1, high=100)
-    """A near neighbour is replaced by a peer with less than this percentage of its round-trip time."""
+    """A near neighbour is replaced by a peer with less than this percentage of that neighbour's round-trip time."""
     shuffle_interval_ms: int = milliseconds(10_000, low=1)
-    """Time between two shuffles."""
+    """Mean time between two shuffles."""
     shuffle_ttl: int = integer(6, low=0, high=255)
-    """Length of the walk of a shuffle."""
+    """TTL of a SHUFFLE."""
     shuffle_active: int = integer(3, low=0, high=1000)
-    """k_a, the active peers in a shuffle."""
+    """k_a, maximum active peers in a shuffle."""
     shuffle_passive: int = integer(4, low=0, high=1000)
-    """k_p, the passive peers in a shuffle."""
+    """k_p, maximum passive peers in a shuffle."""
     probe_interval_ms: int = milliseconds(30_000, low=1)
-    """Time between two probes of the passive list."""
+    """Mean time between two probes of the passive list."""
     probe_count: int = integer(2, low=0, high=1000)
-    """Passive peers that are probed."""
+    """Passive peers that are probed at a time."""
     contacts_interval_ms: int = milliseconds(60_000)
-    """Time between two requests to discovery for passive peers; 0 is never."""
+    """Mean time between two requests to discovery for passive peers; 0 is never."""
     leave_by: LeaveBy = choice(LeaveBy.LEAVE)
     """Message of a node that leaves: DISCONNECT to its neighbours, or a LEAVE that spreads."""
     leave_ttl: int = integer(3, low=0, high=255)
-    """Hops that a LEAVE spreads."""
+    """Hops that a LEAVE spreads beyond the leaver's neighbours."""
     idle_ms: int = milliseconds(3_000, low=1)
     """Time after which an unused connection is closed."""
     flush_ms: int = milliseconds(100, low=1)
-    """Time between two lazy announcements."""
+    """Longest time until messages are announced to lazy neighbours."""
     announce_recent_ms: int = milliseconds(3_000)
     """Age up to which messages are announced to a new neighbour; 0 is never."""
     missing_tick_ms: int = milliseconds(300, low=1)
@@ -116,25 +117,25 @@ class EpisubParameters(RouterParameters):
     payload_ttl_ms: int = milliseconds(30_000, low=1)
     """Time that a message can be sent again."""
     max_cached_messages: int = integer(20_000, low=1)
-    """Number of messages that can be sent again."""
+    """Maximum messages of a topic that are kept to be sent again."""
     max_cached_bytes: int = integer(0, low=0)
-    """Bytes of memory for messages that can be sent again; 0 is unlimited."""
+    """Maximum bytes of the messages of a topic that are kept to be sent again; 0: no limit."""
     max_missing: int = integer(20_000, low=1)
-    """Missing messages that are tracked."""
+    """Maximum missing messages of a topic that are tracked."""
     max_announcers: int = integer(16, low=1)
-    """Announcers of a missing message that are remembered."""
+    """Maximum announcers of a missing message that are remembered."""
     max_ids_per_part: int = integer(5_000, low=1)
-    """Ids of one IHAVE or GRAFT that are handled."""
+    """Maximum ids in one IHAVE or GRAFT; more are ignored."""
     max_peers_per_part: int = integer(64, low=1)
-    """Peers of one part that are handled."""
+    """Maximum peers that one part names; more are ignored."""
     max_dials: int = integer(64, low=1)
-    """Dials at a time."""
+    """Maximum dials at a time."""
     graft_answers_per_id: int = integer(3, low=1)
-    """Times that one message is sent to one peer on request."""
+    """Maximum times that a message is sent to one peer on request."""
 
     @property
     def active_size(self) -> int:
-        """A, the size of the active list, with `fixed` view sizes."""
+        """A, the target size of the active list, with `fixed` view sizes."""
         return self.random_links + self.near_links
 
     def cross_rules(self) -> Iterator[Violation]:
@@ -147,4 +148,4 @@ class EpisubParameters(RouterParameters):
         if self.passive_ttl > self.join_ttl:
             yield Violation("passive_ttl", self.passive_ttl, f"must not be above join_ttl ({self.join_ttl})")
         if self.view_sizes is ViewSizes.ESTIMATED and self.overlay is not Overlay.EPISUB:
-            yield Violation("view_sizes", self.view_sizes, 'only with overlay = "episub"')
+            yield Violation("view_sizes", self.view_sizes, 'needs overlay = "episub"')

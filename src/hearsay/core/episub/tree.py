@@ -1,81 +1,94 @@
-"""The broadcast of one topic: Plumtree's tree over the neighbours of any overlay.
+"""The broadcast of one topic: Plumtree's tree over the neighbours that a membership chooses.
 
 Rules (episub spec, "Broadcast Protocol"; Leitão, Pereira, Rodrigues: Epidemic Broadcast Trees, 2007):
 
-* TREE-1: Neighbours are eager or lazy; new ones are eager. A message goes at once to all eager neighbours except its
-  sender, with one hop more. Its id and hops go into the next IHAVE to the lazy neighbours, and to neighbours that
-  became eager since the message was sent. A node without neighbours keeps its announcements for its next neighbour.
-  A new neighbour gets an IHAVE of the messages of the last seconds: after a crash these messages may have reached
-  only a small part of the network. A neighbour that replaced its stream gets such an IHAVE, too: it has forgotten
-  earlier ones.
-* TREE-2: A first copy makes its sender eager; a second copy is answered with PRUNE, and its sender becomes lazy.
-* TREE-3: An IHAVE of an unknown message makes it missing. One persistent timer touches all missing messages. The
-  first touch marks a message. At each later touch the next of its announcers gets a GRAFT for this message and for
-  all other due messages that this peer announced. After `graft_attempts` GRAFTs the message is given up, which is
-  traced. A GRAFT makes the link eager for both nodes, and is answered with the messages that are still kept. A
-  message that has arrived is not requested, not even while the application validates it or after it was refused; its
-  announcers still count for TREE-4 and TREE-5.
-* TREE-4: Optimisation: a lazy link replaces the eager link over which a message came, if its path is shorter by the
-  threshold or more. The lazy link gets a GRAFT, the eager one a PRUNE. The lazy path has one hop more than its
-  announcer said. It does not matter whether the message or the announcement comes first.
-* TREE-5: After the loss of an eager neighbour, the node waits for the next IHAVE, or repairs the tree at once. If the
-  neighbour failed, the node grafts all its lazy neighbours. If the overlay was merely reorganised, one new edge is
-  enough. Only that node of the lost edge which got its newest message over the edge adds a new edge: it grafts
-  the lazy neighbour that is nearest to the source and does not depend on this node (see `Detours`), or all lazy
-  neighbours if it knows none.
+* TREE-1: A neighbour is eager or lazy; a new one is eager. A node sends a message at once to all eager neighbours
+  except the message's sender, with one hop more. The next IHAVE has the message's id and hops. It goes to the lazy
+  neighbours, and to neighbours that became eager since the message was sent. A node without neighbours stores its
+  announcements for its next neighbour. A new neighbour gets an IHAVE of the messages of the last
+  `announce_recent_ms`: after a crash these messages may have reached only a small part of the network. A neighbour
+  that replaced its stream also gets such an IHAVE, since the neighbour may have forgotten earlier ones.
+* TREE-2: The first copy of a message makes its sender eager, if the sender is a neighbour. A later copy is answered
+  with PRUNE, and makes its sender lazy.
+* TREE-3: An IHAVE of an unknown message makes the message missing. One persistent timer touches all missing messages
+  (REPAIR-1). The first touch marks a message. At each later touch the next of the message's announcers gets a GRAFT
+  for this message and for all other due messages that this peer announced. After `graft_attempts` GRAFTs the message
+  is given up, which is traced. A GRAFT makes the link eager for both nodes, and is answered with the messages that
+  are still kept. A message that has arrived is not requested, even while the application validates it or after it was
+  rejected; TREE-4 and TREE-5 still use its announcements.
+* TREE-4: Optimisation: an eager link over which a message came is replaced by a lazy link over which the message was
+  announced, if the lazy path is shorter by `optimisation_threshold` hops or more. The peer at the lazy link gets a
+  GRAFT, the peer at the eager link a PRUNE. The lazy path has one hop more than the announcement states. The message
+  and the announcement may come in either order.
+* TREE-5: After the loss of an eager neighbour, the node waits for the next IHAVE, or repairs the tree at once
+  (`repair`). If the neighbour failed, the node grafts all its lazy neighbours. If the neighbour is still in the
+  overlay, one new edge is enough, and only one of the two nodes adds it: the node that got its newest message over
+  the lost edge. That node grafts the lazy neighbour that is nearest to the source and does not depend on the node
+  (see `Detours`), or all lazy neighbours if there is no such neighbour.
 
-With `broadcast = flood` all neighbours stay eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as
-in HyParView's evaluation."""
+To graft a neighbour is to make its link eager and to send it GRAFT. With `broadcast = flood` all neighbours stay
+eager, and there is neither IHAVE nor PRUNE nor GRAFT: gossip flooding as in HyParView's evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from hearsay.core.episub.agenda import Agenda, Task
 from hearsay.core.episub.caches import MissingList, PayloadCache
+from hearsay.core.episub.connections import Agenda, Task
 from hearsay.core.episub.membership import Membership
 from hearsay.core.episub.parameters import Broadcast, EpisubParameters, Repair
 from hearsay.core.language.actions import OverlayChange, OverlayChanged, Reason, Via
 from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPrune
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, PartKind
-from hearsay.core.rules.message_rules import is_answered
-from hearsay.core.rules.tree_rules import announced_hops, hops_of_copy, is_shortcut, next_tick
+from hearsay.core.rules.message_rules import announced_hops, hops_of_copy, is_answered, is_shortcut, next_tick
+from hearsay.core.rules.randomness import Purpose, sample
 from hearsay.core.shell.peers import PeerGroup
-from hearsay.core.shell.randomness import Purpose, sample
 from hearsay.core.shell.strategy import Shell
 
 
 class Detours:
-    """Stand-ins for eager neighbours (TREE-5): neighbours that had their messages after no more hops than we."""
+    """Stand-ins for eager neighbours (TREE-5).
+
+    A neighbour S is a stand-in for an eager neighbour E if S announced a message that E sent to this node, with no
+    more hops than the message had at this node. So S did not get the message from this node.
+    """
 
     def __init__(self) -> None:
         self._latest: PeerId | None = None
+        """The peer that sent the newest message, if the peer is an eager neighbour; otherwise None."""
         self._ahead: dict[PeerId, tuple[PeerId, int]] = {}
-        """By stand-in: the eager neighbour that sent the message, and the stand-in's hops minus this node's hops."""
+        """For each stand-in, the eager neighbour that it can replace, and the announced hops minus the hops of the
+        same message at this node (0 or less)."""
 
     def came_from(self, parent: PeerId | None) -> None:
-        """Note the eager neighbour that sent the newest message; None if its sender is not eager."""
+        """Note that the newest message came from the eager neighbour `parent`; None for any other origin."""
         self._latest = parent
 
     def compare(self, parent: PeerId | None, own_hops: int, announcer: PeerId, hops: int) -> None:
-        """Note whether `announcer`, which announced a message, can stand in for `parent`, which sent it."""
+        """Note whether `announcer` is a stand-in for `parent`, after an announcement of a message.
+
+        `parent` is the eager neighbour that sent the message to this node, None if there is none. The message has
+        `own_hops` at this node, and `hops` in the announcement.
+        """
         if parent is not None and announcer != parent and hops <= own_hops:
             self._ahead[announcer] = (parent, hops - own_hops)
         else:
             self._ahead.pop(announcer, None)
 
     def depends_on(self, peer: PeerId) -> bool:
-        """Return whether this neighbour sent the newest message; then its loss cuts this node off from the source."""
+        """Return whether the eager neighbour `peer` sent the newest message. Then the loss of this neighbour cuts the
+        node off from the source."""
         return self._latest == peer
 
     def around(self, peer: PeerId, among: Container[PeerId]) -> PeerId | None:
-        """Return the stand-in for `peer` in `among` that is nearest to the source; None if there is none."""
+        """Return the stand-in for `peer` that is in `among` and is nearest to the source; None if there is none."""
         ways = [(by, other) for other, (parent, by) in self._ahead.items() if parent == peer and other in among]
         return min(ways)[1] if ways else None
 
     def forget(self, peer: PeerId) -> None:
+        """Forget a peer that is no longer a neighbour."""
         if self._latest == peer:
             self._latest = None
         self._ahead.pop(peer, None)
@@ -89,8 +102,10 @@ class Detours:
 
 
 class Tree:
+    """The node's part of the broadcast tree of one topic."""
+
     membership: Membership
-    """The membership that chooses the neighbours of this tree; set before the first event."""
+    """The membership that chooses the neighbours of this tree. The router sets it before the first event."""
 
     def __init__(self, shell: Shell, parameters: EpisubParameters, topic: TopicId, agenda: Agenda) -> None:
         self._shell = shell
@@ -103,22 +118,24 @@ class Tree:
         self.lazy = PeerGroup()
         self._detours = Detours()
         self._newly_eager: set[PeerId] = set()
-        """Neighbours that became eager since the last IHAVE."""
+        """Neighbours that became eager since the last IHAVE, while `queue` was not empty."""
         self._newly_up: set[PeerId] = set()
-        """Neighbours that get an IHAVE of recent messages."""
+        """Neighbours that get recent messages in the next IHAVE."""
         self.queue: dict[MessageId, int] = {}
-        """Ids and hops that wait for the next IHAVE."""
-        self.missing = MissingList(parameters.max_missing, parameters.max_announcers)
-        self.kept = PayloadCache(
-            parameters.payload_ttl_ms * 1000, parameters.max_cached_messages, parameters.max_cached_bytes
-        )
+        """The messages that the next IHAVE will announce: the hops of each at this node, by id."""
+        self.missing = MissingList(parameters)
+        self.kept = PayloadCache(parameters)
+
+    def stop(self) -> None:
+        """Leave the tree. When the neighbours are removed afterwards, the tree is not repaired."""
+        self.eager = PeerGroup()
 
     def neighbor_up(self, peer: PeerId) -> None:
         self._make_eager(peer)
         self.announce_again(peer)
 
     def announce_again(self, peer: PeerId) -> None:
-        """Announce the messages of the last seconds, and those that wait for the next IHAVE, to a neighbour."""
+        """Announce recent messages, and those that wait for the next IHAVE, to this neighbour in the next IHAVE."""
         if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
             self._newly_up.add(peer)
         if self.queue or self._newly_up:
@@ -137,17 +154,14 @@ class Tree:
         self._detours.forget(peer)
 
     def peer_removed(self, peer: PeerId) -> None:
-        """Forget how often messages were sent to a peer on request.
-
-        The peer gains nothing by reconnecting, since it is not a neighbour again at once.
-        """
+        """Forget how often messages were sent to a peer on request."""
         self.kept.forget_peer(peer)
 
     def publish(self, message: Message) -> None:
         self._spread(replace(message, hops=None), 0, None)
 
     def accepted(self, message: Message, sender: PeerId) -> None:
-        """Handle the accepted first copy of a message."""
+        """Handle the first copy of a message, which the router has accepted."""
         hops = hops_of_copy(message.hops or 0)
         missing = self.missing.arrived(message.id)
         if sender in self.lazy.members:
@@ -160,7 +174,7 @@ class Tree:
             self._optimise(sender, hops, nearest, lazy_hops)
 
     def duplicate(self, sender: PeerId) -> None:
-        """Answer a further copy of a message with PRUNE."""
+        """Answer a later copy of a message with PRUNE, and make its sender lazy (TREE-2)."""
         if self._floods:
             return
         if sender in self.eager.members:
@@ -190,7 +204,8 @@ class Tree:
                 if kept.parent is not None:
                     self._optimise(kept.parent, kept.hops, sender, hops)
         if len(self.missing) and not self._agenda.is_set(Task.MISSING, None):
-            self._arm_missing()
+            tick_us = self._parameters.missing_tick_ms * 1000
+            self._agenda.set(Task.MISSING, None, next_tick(shell.now, tick_us))
 
     def on_graft(self, sender: PeerId, part: EpisubGraft) -> None:
         if not self._is_neighbour(sender, PartKind.GRAFT):
@@ -207,14 +222,14 @@ class Tree:
             if is_answered(answers, self._parameters.graft_answers_per_id):
                 kept.answers[sender] = answers
                 message = replace(kept.message, hops=kept.hops + 1)
-                self._shell.outbox.send_again(sender, message, Via.LAZY)
+                self._shell.outbox.answer(sender, message, Via.LAZY)
 
     def on_prune(self, sender: PeerId) -> None:
         if self._is_neighbour(sender, PartKind.PRUNE) and not self._floods:
             self._make_lazy(sender)
 
     def flush(self) -> None:
-        """Send the IHAVEs for the messages that came since the last call (TREE-1)."""
+        """Send the IHAVEs for the messages in `queue` (TREE-1). Without neighbours, do nothing."""
         if not self.eager.members and not self.lazy.members:
             return
         queue, self.queue = self.queue, {}
@@ -239,7 +254,7 @@ class Tree:
                 self._shell.outbox.episub(peer, part)
 
     def touch_missing(self) -> None:
-        """Request missing messages again, or give them up, on a tick of the persistent timer (TREE-3)."""
+        """Handle a tick of the persistent timer: touch all missing messages (TREE-3)."""
         shell = self._shell
         shell.seen.expire(shell.now)
         asks, given_up = self.missing.touch(self._parameters.graft_attempts, shell.pending, shell.known)
@@ -250,7 +265,8 @@ class Tree:
             self._shell.outbox.episub(peer, EpisubGraft(self.topic, tuple(sorted(asks[peer]))))
 
     def remembers(self, peer: PeerId) -> bool:
-        listed = peer in self.eager or peer in self.lazy or self.kept.counts_for(peer)
+        """Return whether the tree has state about a peer."""
+        listed = peer in self.eager or peer in self.lazy or self.kept.has_answered(peer)
         return listed or self.missing.mentions(peer) or self._detours.mentions(peer)
 
     def _spread(self, message: Message, hops: int, sender: PeerId | None) -> None:
@@ -266,7 +282,10 @@ class Tree:
             self._arm_flush()
 
     def _optimise(self, parent: PeerId, hops: int, announcer: PeerId, lazy_hops: int) -> None:
-        """Replace an eager link by a shorter lazy one (TREE-4); `hops` is the length of the eager path."""
+        """Replace the eager link to `parent` by the lazy link to `announcer`, if that saves enough hops (TREE-4).
+
+        A message has `hops` over the link to `parent`; `announcer` announced it with `lazy_hops`.
+        """
         if not is_shortcut(hops, lazy_hops, self._threshold):
             return
         if announcer not in self.lazy.members or parent not in self.eager.members:
@@ -280,7 +299,8 @@ class Tree:
         self._detours.compare(parent if parent in self.eager.members else None, own_hops, announcer, hops)
 
     def _stand_ins(self, lost: PeerId, in_good_order: bool) -> Iterable[PeerId]:
-        """Return the lazy neighbours to graft in place of a lost eager one."""
+        """Return the lazy neighbours to graft after the loss of the eager neighbour `lost` (TREE-5). `in_good_order`
+        is True if `lost` is still in the overlay."""
         if not in_good_order:
             return self.lazy.ordered
         if not self._detours.depends_on(lost):
@@ -289,6 +309,8 @@ class Tree:
         return self.lazy.ordered if detour is None else (detour,)
 
     def _is_neighbour(self, sender: PeerId, kind: PartKind) -> bool:
+        """Return whether the sender of a part is a neighbour. If not, report the part as dropped, and let the
+        membership answer the sender."""
         if sender in self.eager.members or sender in self.lazy.members:
             return True
         self._shell.drop(sender, kind, 1, Reason.NOT_A_NEIGHBOUR)
@@ -310,7 +332,3 @@ class Tree:
     def _arm_flush(self) -> None:
         if not self._agenda.is_set(Task.FLUSH, None):
             self._agenda.set(Task.FLUSH, None, self._shell.now + self._parameters.flush_ms * 1000)
-
-    def _arm_missing(self) -> None:
-        tick_us = self._parameters.missing_tick_ms * 1000
-        self._agenda.set(Task.MISSING, None, next_tick(self._shell.now, tick_us))

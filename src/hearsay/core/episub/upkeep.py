@@ -1,35 +1,39 @@
-"""Upkeep of the views: active links grow, stabilise and get nearer; passive entries are shuffled and probed.
+"""Upkeep of the views: links are added, dropped and replaced by nearer ones; passive entries are shuffled and probed.
 
-Rules (episub spec, "Active View Management", "Passive View Management"; HyParView 4.3, 4.4):
+"Closer by alpha" is defined in `neighbours.py`; random and near links, C_rand and A in `views.py`. A round of
+stabilisation comes after each random time from `stabilise_min_ms` to `stabilise_max_ms`. Rules (episub spec, "Active
+View Management", "Passive View Management"; HyParView 4.3, 4.4):
 
-* UPKEEP-1: With too few links a node asks passive nodes for links: random nodes until it has C_rand random links,
-  then the nearest nodes. After a refusal or failure it asks the next. It asks each node once per round, and for near
-  links at most twice as many nodes as links are missing. HyParView asks only random nodes.
-* UPKEEP-2: If no peer is left to ask and the node has no link, or the passive list is empty, it asks discovery again;
-  otherwise the first few nodes, which know only each other, would stay separate from the overlay. With HyParView it
-  does so with a single link, too: if all lists are full, every node refuses a request of a node that has a link, so
-  two nodes that are linked only with each other can enter the overlay only by a JOIN. If the passive list is short,
-  the node asks a neighbour for nodes.
-* UPKEEP-3: With too many links (not in HyParView) a node asks the neighbours for their active lists. When all have
-  answered, or at the next round, it drops random links to neighbours that have more than C_rand random links, the
-  farthest first; then the link to one of each two neighbours that are linked with each other. A peer that did not
-  answer by the next round is pinged; without an answer to the ping it has failed (the spec: the timers "also serve
-  as failure detectors").
-* UPKEEP-4: A node with a full list and fewer than C_rand random links asks a random node for one; the farthest near
-  link is dropped for it.
-* UPKEEP-5: Near links: each round pings neighbours. A node with all its links, C_rand of them random, relabels them
-  by RTT. If the closest measured passive node is closer by alpha than the farthest measured near neighbour, it is
-  asked for a near link. When it accepts, the farthest near link is dropped.
-* SHUFFLE-1: From time to time a node sends its own id, k_a neighbours and k_p passive nodes to a random neighbour.
-  The walk goes on while the TTL is above 0 and the receiver has another neighbour. The last receiver opens a
-  connection to the origin, answers with as many random passive nodes as it received, and adds the received nodes to
-  its passive list. If it cannot connect, it ignores the shuffle.
-* SHUFFLE-2: In a full passive list, new entries replace the entries that were sent.
-* SHUFFLE-3: Without an answer in time the shuffle is tried again with half the TTL. At TTL 0 the neighbour itself
+* UPKEEP-1: A node with fewer than A links asks passive nodes for links: random nodes until there are C_rand random
+  links, then the nearest nodes. After a refusal or failure the node asks another one. In one round the node asks no
+  peer twice, and asks at most twice as many peers for near links as links are missing. HyParView asks only random
+  nodes.
+* UPKEEP-2: If no peer is left to ask, a node without links, or with an empty passive list, asks discovery again.
+  Without this rule, the first few nodes, whose lists have only each other, would stay separate from the overlay. With
+  HyParView a node with a single link also asks discovery: if all lists are full, every node refuses a request of a
+  node that has a link, so two nodes that are linked only with each other can enter the overlay only by a JOIN. Any
+  other node asks a neighbour for nodes if its passive list is shorter than A.
+* UPKEEP-3: A node with more than A links (not in HyParView) asks the neighbours for their active lists. When all have
+  answered, or at the next round, the node first drops random links to neighbours that have more than C_rand random
+  links, the farthest first. If there still are too many links, the node drops links to neighbours that are linked
+  with another of its neighbours, except random links if there are at most C_rand. A peer that did not answer by the
+  next round is pinged; a peer that does not answer the ping has failed (the spec: the timers "also serve as failure
+  detectors").
+* UPKEEP-4: A node with A links, fewer than C_rand of them random, asks a random passive node for a random link. If
+  that node accepts, the farthest near link is dropped.
+* UPKEEP-5: Each round pings some neighbours. A node with A links, C_rand of them random, relabels its links by RTT.
+  If the closest measured passive node is closer by alpha than the farthest measured near neighbour, the node asks
+  that passive node for a near link. If the passive node accepts, the farthest near link is dropped.
+* SHUFFLE-1: From time to time a node, the origin, sends its own id, k_a neighbours and k_p passive nodes to a random
+  neighbour. The walk goes on while the TTL is above 0 and the receiver has another neighbour. The last receiver opens
+  a connection to the origin, answers with at most as many random passive nodes as it received, and adds the received
+  nodes to its passive list. If the last receiver cannot connect, it ignores the shuffle.
+* SHUFFLE-2: In a full passive list, new entries replace the entries that were sent (VIEW-1).
+* SHUFFLE-3: If there is no answer in time, the origin shuffles again with half the TTL. At TTL 0 the neighbour itself
   answers over the existing link; so a node behind a NAT can shuffle.
-* PROBE-1: Some random passive nodes are probed: the node connects to each of them, asks for its topics and pings it.
-  A peer that cannot be connected, does not answer the ping, or is not in the topic, is removed. A peer that is not
-  probed because too many dials are under way stays."""
+* PROBE-1: A node probes some random passive nodes: it connects to each of them, asks for its topics and pings it. A
+  passive node that cannot be connected, does not answer the ping, or is not in the topic, is removed. A passive node
+  that cannot be probed because too many dials are under way stays."""
 
 from __future__ import annotations
 
@@ -42,12 +46,13 @@ from hearsay.core.episub.parameters import Overlay
 from hearsay.core.episub.views import UNMEASURED_US, Context, TopicPart
 from hearsay.core.language.episub_parts import GetTopics, Neighbor, Role, Shuffle, ShuffleReply, Topics
 from hearsay.core.language.identifiers import Micros, PeerId
-from hearsay.core.shell.randomness import Purpose, key_of
+from hearsay.core.rules.randomness import Purpose, key_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A shuffle of this node that is not answered yet. `sent` holds the passive nodes in it."""
+    """A SHUFFLE of this node that is not answered yet. `sent` are the passive nodes in it, `due` is the end of the
+    wait."""
 
     sequence: int
     sent: tuple[PeerId, ...]
@@ -56,14 +61,18 @@ class _Open:
 
 
 class Shuffles(TopicPart):
+    """The SHUFFLEs of this node, and the answers to those of other nodes."""
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._open: _Open | None = None
 
     def round(self) -> None:
+        """Send a SHUFFLE with the full TTL."""
         self._start(self._parameters.shuffle_ttl)
 
     def expire(self) -> None:
+        """If the last SHUFFLE was not answered in time, send another one with half the TTL (SHUFFLE-3)."""
         if self._open is not None and self._open.due <= self._shell.now:
             ttl = self._open.ttl
             self._open = None
@@ -71,7 +80,7 @@ class Shuffles(TopicPart):
                 self._start(ttl // 2)
 
     def dues(self) -> Iterator[Micros]:
-        """Yield the time at which `expire` must be called."""
+        """Yield the end of the present wait, if there is one: at this time `expire` must be called."""
         if self._open is not None:
             yield self._open.due
 
@@ -93,8 +102,7 @@ class Shuffles(TopicPart):
         if mine is None or part.sequence != mine.sequence:
             return
         self._open = None
-        self._take(part.peers, mine.sent)
-        self._merge(part.sketch)
+        self._merge(part.peers, mine.sent, part.sketch)
 
     def _start(self, ttl: int) -> None:
         views = self._views
@@ -107,41 +115,38 @@ class Shuffles(TopicPart):
         passive = views.some(Purpose.SHUFFLE_PASSIVE, sorted(views.passive), self._parameters.shuffle_passive, ttl)
         sent = tuple(sorted((*active, *passive)))
         self._open = _Open(sequence, tuple(passive), ttl, self._context.reply_due())
-        part = Shuffle(self._topic, self._shell.node, sent, ttl, sequence, self._target_sizes.sketch())
-        self._follow_size()
+        part = Shuffle(self._topic, self._shell.node, sent, ttl, sequence, self._target_sizes.aged_sketch())
+        self._views.trim_passive()
         self._shell.outbox.episub(target, part)
 
     def _exchange(self, part: Shuffle) -> None:
-        """Answer a shuffle whose walk ends here."""
+        """Answer a SHUFFLE whose walk ends here, and use its content (SHUFFLE-1)."""
         views = self._views
         peers = self._within_limit(part.peers)
         candidates = [peer for peer in sorted(views.passive) if peer != part.peer]
         answer = views.some(Purpose.SHUFFLE_REPLY, candidates, len(peers) + 1, key_of(part.peer), part.sequence)
-        reply = ShuffleReply(self._topic, tuple(answer), part.sequence, self._target_sizes.shown())
+        reply = ShuffleReply(self._topic, tuple(answer), part.sequence, self._target_sizes.sketch())
         self._shell.outbox.episub(part.peer, reply)
-        self._take((*peers, part.peer), tuple(answer))
-        self._merge(part.sketch)
+        self._merge((*peers, part.peer), tuple(answer), part.sketch)
 
-    def _take(self, peers: tuple[PeerId, ...], sent: tuple[PeerId, ...]) -> None:
+    def _merge(self, peers: tuple[PeerId, ...], sent: tuple[PeerId, ...], sketch: tuple[int, ...]) -> None:
+        """Add the peers in a SHUFFLE or SHUFFLEREPLY of another node to the passive list, and merge its sketch.
+        `sent` are the peers that this node sent in the same shuffle (SHUFFLE-2)."""
         handed_out = list(sent)
         for peer in sorted(set(self._within_limit(peers))):
             self._views.add_passive(peer, handed_out)
-
-    def _merge(self, sketch: tuple[int, ...]) -> None:
         self._target_sizes.merge(sketch)
-        self._follow_size()
-
-    def _follow_size(self) -> None:
-        if self._views.passive_size != self._target_sizes.passive_size:
-            self._views.passive_size = self._target_sizes.passive_size
-            self._views.trim_passive()
+        self._views.trim_passive()
 
     def _within_limit(self, peers: tuple[PeerId, ...]) -> tuple[PeerId, ...]:
         return peers[: self._parameters.max_peers_per_part]
 
 
 class PassiveProbes(TopicPart):
+    """Probes of the passive list (PROBE-1)."""
+
     def round(self, count: int) -> None:
+        """Probe `count` random passive peers, or all if there are fewer."""
         views = self._views
         for peer in views.some(Purpose.PROBE, sorted(views.passive), count):
             self._connections.meet(
@@ -149,6 +154,7 @@ class PassiveProbes(TopicPart):
             )
 
     def on_topics(self, sender: PeerId, part: Topics) -> None:
+        """Remove the sender from the passive list if it is not in the topic."""
         if self._views.topic not in part.topics:
             self._views.remove_passive(sender)
 
@@ -161,20 +167,25 @@ _PINGS_PER_ROUND = 2
 
 
 class Upkeep(TopicPart):
+    """Upkeep of the active list (UPKEEP-1 to UPKEEP-5)."""
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._tried: set[PeerId] = set()
+        """Peers that were asked for a link in this round."""
         self._asks_left = 0
+        """The number of peers that may still be asked for a near link in this round."""
         self._replies: dict[PeerId, Neighbor] | None = None
-        """Active lists that neighbours sent on request; None if they were not requested."""
+        """The REPLYs that neighbours have sent since they were asked for their active lists; None if they were not
+        asked, or if the replies have been used."""
 
     def attach(self, neighbours: Neighbours, join_protocol: JoinProtocol) -> None:
-        """Set the parts that are created later: `Neighbours` needs this object's `refused` at construction."""
+        """Set the parts that are constructed after this object. The constructor of `Neighbours` needs `refused`."""
         self._neighbours = neighbours
         self._join_protocol = join_protocol
 
     def round(self) -> None:
-        """Do a round of stabilisation, which a randomised timer starts."""
+        """Do a round of stabilisation (UPKEEP-1 to UPKEEP-5)."""
         self._tried.clear()
         self._join_protocol.new_round()
         self._asks_left = 2 * max(0, self._target_sizes.active_size - len(self._views.active))
@@ -186,7 +197,9 @@ class Upkeep(TopicPart):
             self.grow()
         elif self._parameters.overlay is Overlay.EPISUB:
             if len(self._views.active) > self._target_sizes.active_size:
-                self._ask_for_lists()
+                self._replies = {}
+                for peer in self._views.neighbours():
+                    self._neighbours.send_neighbor_part(peer, Role.QUERY, random=False)
             if self._views.random_links < self._target_sizes.random_links:
                 self._regain_random()
             else:
@@ -194,7 +207,8 @@ class Upkeep(TopicPart):
         self._measure()
 
     def grow(self) -> None:
-        """Ask for as many links as are missing (UPKEEP-1); called again after each refusal or loss."""
+        """Ask for as many links as are missing (UPKEEP-1). If no peer is left to ask, look for more peers
+        (UPKEEP-2)."""
         views = self._views
         short = self._target_sizes.active_size - len(views.active) - len(self._neighbours.requests)
         if short <= 0:
@@ -224,11 +238,12 @@ class Upkeep(TopicPart):
             self._neighbours.request(peer, is_random)
 
     def refused(self, peer: PeerId) -> None:
-        """Handle a request that was refused or failed."""
+        """Ask another peer, after a link request to this one was refused or failed."""
         self._tried.add(peer)
         self.grow()
 
     def on_reply(self, sender: PeerId, part: Neighbor) -> None:
+        """Store the active list of a neighbour. When all lists are there, drop links (UPKEEP-3)."""
         if self._replies is None or sender not in self._views.active:
             return
         self._replies[sender] = part
@@ -236,19 +251,16 @@ class Upkeep(TopicPart):
             self._shrink()
 
     def _look_around(self) -> None:
+        """Ask discovery for contacts, or a random neighbour for nodes, if there are too few passive peers
+        (UPKEEP-2)."""
         if self._join_protocol.alone or not self._views.passive:
             self._join_protocol.find_contacts()
         elif len(self._views.passive) < self._target_sizes.active_size:
             neighbours = self._views.neighbours()
             self._join_protocol.ask_for_nodes(self._views.choose(Purpose.NODES, neighbours))
 
-    def _ask_for_lists(self) -> None:
-        self._replies = {}
-        for peer in self._views.neighbours():
-            self._neighbours.say(peer, Role.QUERY, random=False)
-
     def _shrink(self) -> None:
-        """Drop surplus links in the two steps of the spec (UPKEEP-3)."""
+        """Drop links until there are A, in the two steps of UPKEEP-3. Links to neighbours without a REPLY stay."""
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views
@@ -268,7 +280,7 @@ class Upkeep(TopicPart):
                     self._neighbours.evict(peer)
 
     def _regain_random(self) -> None:
-        """Ask a random node for a random link in place of the farthest near one (UPKEEP-4)."""
+        """Ask a random passive node for a random link in place of the farthest near link (UPKEEP-4)."""
         views = self._views
         near = [peer for peer in views.by_rtt(views.active) if not views.active[peer].random]
         if near and views.passive and not self._neighbours.requests:
@@ -276,7 +288,8 @@ class Upkeep(TopicPart):
             self._neighbours.request(peer, random=True, replaces=near[-1])
 
     def _optimise(self) -> None:
-        """Ask the closest passive node for a link in place of the farthest near one (UPKEEP-5)."""
+        """Relabel the links. If the closest passive node is close enough, ask it for a near link in place of the
+        farthest one (UPKEEP-5)."""
         views = self._views
         views.relabel(self._target_sizes.random_links, self._target_sizes.near_links)
         farthest = views.farthest_near()
@@ -289,6 +302,7 @@ class Upkeep(TopicPart):
             self._neighbours.request(closest, random=False, replaces=farthest)
 
     def _measure(self) -> None:
+        """Ping neighbours whose RTT was not measured. If there are none, ping random neighbours."""
         if not self._target_sizes.near_links:
             return
         active = self._views.active

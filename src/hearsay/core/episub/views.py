@@ -1,23 +1,28 @@
-"""The state that the parts of one topic's membership share: the active and the passive list, and their sizes.
+"""The views of a node in one topic, which are its active and its passive list, and the target sizes of both lists.
 
-Rules (HyParView, section 4; episub spec, "Design Parameters for View Sizes"):
+The active list has the neighbours, the passive list other known peers. A link joins two neighbours. The parts of a
+membership share these objects (`Context`). Rules (HyParView, section 4; episub spec, "Design Parameters for View
+Sizes"):
 
-* VIEW-1: Neither list has the node itself, and they share no peer. The passive list is bounded: in a full list a new
-  peer replaces a peer that the node sent in the same shuffle, or else a random one (HyParView, 4.4).
-* VIEW-2: A link is random or near. Each of its two nodes has its own label for it. `relabel` makes the closest links
-  the near ones, and never makes more random links than there were, so that a lost random link is noticed and replaced
-  (GoCast, 2.2; the spec's "the neighbors are reordered by RTT and the closest ones are considered the near nodes").
-* VIEW-3: RTT is smoothed: each new sample counts for an eighth.
-* SKETCH-1: N is the estimated number of nodes. C_rand = log10 N, at least 1. A = C_rand + `size_constant`, which is
-  the number of near links. P = `passive_factor` · A.
+* VIEW-1: Neither list has the node itself, and no peer is in both. The passive list is bounded: in a full list a new
+  peer replaces a peer that the node sent in the same shuffle. If the list has no such peer, the new one replaces a
+  random peer (HyParView, 4.4).
+* VIEW-2: A link is random or near. The two nodes of a link label it independently of each other. `relabel` makes the
+  closest links the near ones, and never makes more random links than there were, so that a lost random link is
+  noticed and replaced (GoCast, 2.2; the spec's "the neighbors are reordered by RTT and the closest ones are
+  considered the near nodes").
+* VIEW-3: RTT is smoothed: after the first sample, each new one has a weight of one eighth.
+* SKETCH-1: N is the estimated number of nodes. C_rand = log10 N, rounded, at least 1. A = C_rand + `size_constant`;
+  the number of near links is `size_constant`. P = `passive_factor` · A. C_rand and A are at most `active_limit`.
 
-The estimate is a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node keeps the
-smallest hashes of the node keys it received; if the k-th smallest of 2⁶⁴ possible values is v, there are about
-(k − 1) · 2⁶⁴ / v nodes. Sketches travel with SHUFFLE and SHUFFLEREPLY and are merged, so that after a few rounds all
-nodes hold the same one. An entry that its node does not renew is removed after `_LIFETIME` shuffle periods, so the
-estimate falls when nodes leave. The relative error is about 1/√k, which log10 shrinks to a fraction of one neighbour.
+The estimate uses a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node stores the k
+smallest hashes of node keys that it has received. If the k-th smallest of 2⁵⁶ possible values is v, there are about
+(k − 1) · 2⁵⁶ / v nodes. SHUFFLE and SHUFFLEREPLY carry sketches, which the receivers merge with their own, so that
+after a few rounds all nodes store the same sketch. Each hash has an age in shuffles, and is removed after `_LIFETIME`
+of them unless its own node renews it. So the estimate falls when nodes leave. The relative error of N is about 1/√k;
+this changes log10 N by less than one.
 
-A hash and its age travel as one number, `hash · 256 + age`."""
+In a part, a hash and its age are one number, `hash · 256 + age`."""
 
 from __future__ import annotations
 
@@ -25,13 +30,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hearsay.core.episub.agenda import Agenda, Task
-from hearsay.core.episub.connections import Connections
+from hearsay.core.episub.connections import Agenda, Connections, Task
 from hearsay.core.episub.parameters import EpisubParameters, ViewSizes
 from hearsay.core.language.actions import OverlayChange, OverlayChanged
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
-from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.randomness import Purpose, below, key_of, sample, shuffled
+from hearsay.core.rules.randomness import Purpose, below, extend, key_of, sample, shuffled
 from hearsay.core.shell.strategy import Shell
 
 SKETCH_SIZE = 32
@@ -42,10 +45,14 @@ _SALT = 0x5CA1AB1E
 
 
 class TargetSizes:
-    """C_rand, A and P of one topic at one node: given, or computed from the estimated number of nodes."""
+    """C_rand, A and P of one topic: those of the parameters, or computed from the estimated number of nodes.
+
+    `random_links` is C_rand, `active_size` is A, and `passive_size` is P. `key` is the key of the node.
+    """
 
     def __init__(self, parameters: EpisubParameters, key: int) -> None:
         self._parameters = parameters
+        self._estimates = parameters.view_sizes is ViewSizes.ESTIMATED
         self._own = extend(_SALT, key) >> 8
         self._ages: dict[int, int] = {self._own: 0}
         self.random_links = parameters.random_links
@@ -53,35 +60,30 @@ class TargetSizes:
         self.passive_size = parameters.passive_size
 
     @property
-    def estimating(self) -> bool:
-        return self._parameters.view_sizes is ViewSizes.ESTIMATED
-
-    @property
     def near_links(self) -> int:
+        """C_near, the target number of near links."""
         return self.active_size - self.random_links
 
-    def enough(self, links: int) -> bool:
-        """Return whether a node with this number of links may replace one by a better one."""
-        return links > self.random_links
-
-    def sketch(self) -> tuple[int, ...]:
-        """Increase the ages of the entries by one, and return the sketch to send; called once per shuffle period."""
-        if not self.estimating:
+    def aged_sketch(self) -> tuple[int, ...]:
+        """Increase the age of each hash, remove those that are too old, and return the sketch to send. The node calls
+        this once for each SHUFFLE of its own. The result is empty with fixed sizes."""
+        if not self._estimates:
             return ()
         self._ages = {known: age + 1 for known, age in self._ages.items() if age < _LIFETIME}
         self._ages[self._own] = 0
         self._resize()
-        return self.shown()
+        return self.sketch()
 
-    def shown(self) -> tuple[int, ...]:
-        """Return the sketch without ageing it."""
-        if not self.estimating:
+    def sketch(self) -> tuple[int, ...]:
+        """Return the sketch to send, which is empty with fixed sizes."""
+        if not self._estimates:
             return ()
         return tuple(known * _AGES + self._ages[known] for known in sorted(self._ages)[:SKETCH_SIZE])
 
     def merge(self, sketch: Iterable[int]) -> None:
-        """Merge the sketch of another node. An entry in both keeps the lower of its two ages."""
-        if not self.estimating:
+        """Merge the sketch of another node with the own one, and adapt the sizes. A hash in both gets the lower of
+        its two ages. With fixed sizes, do nothing."""
+        if not self._estimates:
             return
         for entry in list(sketch)[:SKETCH_SIZE]:
             known, age = divmod(entry, _AGES)
@@ -105,112 +107,121 @@ class TargetSizes:
 
 
 def _rounded_log10(number: int) -> int:
-    """Return log10 to the nearest integer. Squares are compared, because the square of 10^(d + ½) is an integer."""
+    """Return the integer nearest to log10 of a number. The comparison is between squares, because the square of
+    10^(d + ½) is an integer."""
     digits = len(str(number)) - 1
     return digits + (number * number >= 10 ** (2 * digits + 1))
 
 
 _NEW_SAMPLE_SHARE = 8
 UNMEASURED_US: Micros = 1 << 62
-"""Stands for the RTT of peers without a measured one, so that they come last in order of RTT."""
+"""A value in place of an RTT that was not measured, so that these peers come last in the order of RTT."""
 
 
 class NeighborListener(Protocol):
-    """Listener to changes of the active list (the spec's NeighborUp and NeighborDown)."""
+    """A listener to changes of the active list (the spec's NeighborUp and NeighborDown)."""
 
-    def neighbor_up(self, topic: TopicId, peer: PeerId) -> None: ...
+    def neighbor_up(self, peer: PeerId) -> None: ...
 
-    def neighbor_down(self, topic: TopicId, peer: PeerId, in_good_order: bool) -> None:
-        """Handle a lost neighbour. `in_good_order`: it remains in the overlay; otherwise it failed or left."""
-        ...
+    def neighbor_down(self, peer: PeerId, in_good_order: bool) -> None:
+        """Handle the end of the link to a neighbour. `in_good_order` is True if the peer stays in the overlay;
+        otherwise the peer failed or left."""
 
 
+@dataclass(slots=True)
 class Link:
-    """One active neighbour."""
+    """The link to one neighbour, as this node labels it."""
 
-    __slots__ = ("random", "rtt_us")
-
-    def __init__(self, random: bool, rtt_us: Micros | None) -> None:
-        self.random = random
-        self.rtt_us = rtt_us
+    random: bool
+    """True if the link is random, False if it is near (VIEW-2)."""
+    rtt_us: Micros | None
+    """The smoothed RTT in microseconds; None if no RTT was measured."""
 
 
 class Views:
-    def __init__(self, shell: Shell, topic: TopicId, passive_size: int, listener: NeighborListener) -> None:
+    """The active and the passive list of one topic."""
+
+    def __init__(self, shell: Shell, topic: TopicId, target_sizes: TargetSizes, listener: NeighborListener) -> None:
         self._shell = shell
+        self._target_sizes = target_sizes
         self._listener = listener
         self.topic = topic
-        self.passive_size = passive_size
         self.active: dict[PeerId, Link] = {}
         self.passive: dict[PeerId, Micros | None] = {}
-        """Passive peers with their RTT, None if it was not measured."""
+        """The passive peers, each with its RTT; None if the RTT was not measured."""
 
     @property
     def random_links(self) -> int:
+        """The number of random links."""
         return sum(link.random for link in self.active.values())
 
-    def neighbours(self, *others_than: PeerId) -> list[PeerId]:
-        """Return the active list without `others_than`, in ascending order."""
-        return sorted(peer for peer in self.active if peer not in others_than)
+    def neighbours(self, *excluded: PeerId) -> list[PeerId]:
+        """Return the neighbours that are not in `excluded`, in ascending order."""
+        return sorted(peer for peer in self.active if peer not in excluded)
 
     def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
-        """Draw one of `candidates`, which are ascending and not empty.
+        """Return a random one of `candidates`, which ascend and are not empty.
 
-        `words` distinguish the draw from others of this purpose at the same time.
+        `words` distinguish the draw from other draws with the same purpose, topic and time.
         """
         return candidates[below(self._draw(purpose, *words), len(candidates))]
 
     def some(self, purpose: Purpose, candidates: Sequence[PeerId], count: int, *words: int) -> list[PeerId]:
-        """Draw `count` of `candidates`, which are ascending."""
+        """Return a random sample of `count` candidates, or all if there are fewer. `candidates` ascend, and so does
+        the result."""
         return sample(self._draw(purpose, *words), candidates, count)
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:
-        """Return `candidates` in a random order that does not depend on their order."""
+        """Return `candidates` in a random order that does not depend on the order in which they are given."""
         return shuffled(self._draw(purpose, *words), candidates)
 
     def add_active(self, peer: PeerId, random: bool) -> None:
+        """Make a peer a neighbour. If the peer is in the passive list, remove it there."""
         known = self.passive.get(peer)
         self.remove_passive(peer)
         self.active[peer] = Link(random, known)
         self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_UP, self.topic, peer))
-        self._listener.neighbor_up(self.topic, peer)
+        self._listener.neighbor_up(peer)
 
     def remove_active(self, peer: PeerId, remember: bool) -> None:
-        """Remove a neighbour. With `remember` it counts as still in the overlay and is added to the passive list."""
+        """Remove a neighbour. With `remember` the peer is still in the overlay, so add it to the passive list."""
         link = self.active.pop(peer)
         self._shell.actions.append(OverlayChanged(OverlayChange.NEIGHBOR_DOWN, self.topic, peer))
-        self._listener.neighbor_down(self.topic, peer, in_good_order=remember)
+        self._listener.neighbor_down(peer, in_good_order=remember)
         if remember:
             self.add_passive(peer)
             if peer in self.passive:
                 self.passive[peer] = link.rtt_us
 
     def add_passive(self, peer: PeerId, handed_out: list[PeerId] | None = None) -> None:
-        """Add a peer, unless it is in a list already. In a full list it replaces one of `handed_out` first (VIEW-1).
+        """Add a peer to the passive list, unless it is this node or is in one of the two lists already.
 
-        `handed_out` are the peers sent in the same shuffle; those that are tried are removed from it.
+        In a full list the peer replaces the last peer of `handed_out` that is still in the passive list. If there is
+        none, it replaces a random peer (VIEW-1). `handed_out` are the peers that the node sent in the same shuffle;
+        this method removes from `handed_out` the peers that it examines.
         """
         if peer == self._shell.node or peer in self.active or peer in self.passive:
             return
-        if len(self.passive) >= self.passive_size:
-            self.remove_passive(self._victim(peer, handed_out))
+        if len(self.passive) >= self._target_sizes.passive_size:
+            self.remove_passive(self._to_replace(peer, handed_out))
         self.passive[peer] = None
-        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_ADDED, self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_ADD, self.topic, peer))
 
     def remove_passive(self, peer: PeerId) -> bool:
-        """Remove a passive entry; return True if there was one."""
+        """Remove a peer from the passive list; return True if it was there."""
         if peer not in self.passive:
             return False
         del self.passive[peer]
-        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_REMOVED, self.topic, peer))
+        self._shell.actions.append(OverlayChanged(OverlayChange.PASSIVE_REMOVE, self.topic, peer))
         return True
 
     def trim_passive(self) -> None:
-        """Trim the passive list to its size, after the size has changed."""
-        while len(self.passive) > self.passive_size:
+        """Remove random peers from the passive list until it has at most P entries. P may have become smaller."""
+        while len(self.passive) > self._target_sizes.passive_size:
             self.remove_passive(self.choose(Purpose.PASSIVE_EVICT, sorted(self.passive), len(self.passive)))
 
     def measured(self, peer: PeerId, rtt_us: Micros) -> None:
+        """Store a measured RTT of a peer in one of the two lists (VIEW-3)."""
         link = self.active.get(peer)
         if link is not None:
             link.rtt_us = _smoothed(link.rtt_us, rtt_us)
@@ -218,7 +229,8 @@ class Views:
             self.passive[peer] = _smoothed(self.passive[peer], rtt_us)
 
     def relabel(self, random_wanted: int, near_wanted: int) -> None:
-        """Make the closest links the near ones (VIEW-2). At equal or unknown RTT, links that are near stay near."""
+        """Label the links with the shortest RTTs as near and all others as random (VIEW-2). Among links with equal
+        RTT, those that are near stay near first."""
         keep = min(self.random_links, max(random_wanted, len(self.active) - near_wanted))
         near = len(self.active) - keep
         by_rtt = sorted(self.active, key=lambda peer: (self._rtt(peer), self.active[peer].random, peer))
@@ -226,12 +238,13 @@ class Views:
             self.active[peer].random = place >= near
 
     def farthest_near(self) -> PeerId | None:
-        """Return the farthest near neighbour with a known RTT, None if there is none."""
+        """Return the near neighbour with the longest measured RTT; None if no near neighbour was measured."""
         near = [peer for peer, link in self.active.items() if not link.random and link.rtt_us is not None]
         return self.by_rtt(near)[-1] if near else None
 
     def by_rtt(self, peers: Iterable[PeerId]) -> list[PeerId]:
-        """Return peers in the order of RTT, the nearest first and those without a measured RTT last."""
+        """Return peers in ascending order of RTT; those without a measured RTT come last. Peers with equal RTT
+        ascend."""
         return sorted(peers, key=lambda peer: (self._rtt(peer), peer))
 
     def _rtt(self, peer: PeerId) -> Micros:
@@ -239,7 +252,8 @@ class Views:
         rtt_us = link.rtt_us if link is not None else self.passive.get(peer)
         return UNMEASURED_US if rtt_us is None else rtt_us
 
-    def _victim(self, newcomer: PeerId, handed_out: list[PeerId] | None) -> PeerId:
+    def _to_replace(self, newcomer: PeerId, handed_out: list[PeerId] | None) -> PeerId:
+        """Return the peer that a new peer replaces in a full passive list."""
         while handed_out:
             peer = handed_out.pop()
             if peer in self.passive:
@@ -255,9 +269,10 @@ def _smoothed(before_us: Micros | None, sample_us: Micros) -> Micros:
 
 
 class SequenceNumbers:
-    """Sequence numbers of the parts that one node sends on walks.
+    """Sequence numbers of the parts that other nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE).
 
-    Each is the time in microseconds, but at least one more than the last, so that they grow even over a restart.
+    Each number is the time in microseconds, or the last number plus one if that is larger. So the numbers also grow
+    when the node restarts.
     """
 
     def __init__(self) -> None:
@@ -270,6 +285,8 @@ class SequenceNumbers:
 
 @dataclass(slots=True)
 class Context:
+    """The objects that the parts of one topic's membership share: the `TopicPart`s."""
+
     shell: Shell
     parameters: EpisubParameters
     topic: TopicId
@@ -278,20 +295,20 @@ class Context:
     connections: Connections
     agenda: Agenda
     sequence: SequenceNumbers
-    """Shared by all topics of the node."""
+    """The sequence numbers of the node, which all its topics share."""
 
     def next_sequence(self) -> int:
         return self.sequence.next(self.shell.now)
 
     def reply_due(self) -> Micros:
-        """Return the end of the wait for an answer, and set an alarm for it."""
+        """Return the end of a wait for an answer that begins now, and set the alarm EXPIRE for that time."""
         due = self.shell.now + self.parameters.reply_timeout_ms * 1000
         self.agenda.set_earliest(Task.EXPIRE, self.topic, due)
         return due
 
 
 class TopicPart:
-    """A part of one topic's membership, with the state that all these parts share."""
+    """The base of the parts of one topic's membership. It has the objects that these parts share."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

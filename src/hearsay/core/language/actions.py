@@ -1,23 +1,35 @@
-"""The outputs of a router: the closed union `Action`.
+"""The outputs of a router: the union `Action`, and fast constructors for the most frequent ones (`fast_init`).
 
-The first group contains requests to the driver; the second (`TraceAction`) reports events for the trace.
+The classes from `Send` to `FindContacts` are requests to the driver. All others (`TraceAction`) report what the
+router did, for the trace.
+
+The constructor of a frozen dataclass sets each field by a call of `object.__setattr__`, because the class's own
+`__setattr__` raises. These calls take most of the constructor's time. A constructor of `fast_init` makes equal
+objects in another way: it fills a *draft*, which is an object of a plain class with the same slots, and then changes
+the class of the draft to the frozen class. The constructor is a function, since a call of a function costs less than
+a call of a class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import Message, Partial, PartKind, Rpc
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Via(IntEnum):
     """The reason why a copy of a message goes to a peer.
 
-    EAGER and LAZY are links of episub's tree. INJECT: a script outside the network sent the copy. TOP_UP: the mesh
-    has fewer than D peers.
+    EAGER: the link to the peer is an edge of episub's broadcast tree. LAZY: the copy answers a GRAFT of episub.
+    INJECT: a script outside the network sent the copy. TOP_UP: the mesh has fewer than D peers, so the publisher also
+    sends the message to peers outside of the mesh.
     """
 
     MESH = 0
@@ -34,7 +46,8 @@ class Via(IntEnum):
 
 
 class Reason(IntEnum):
-    """The reason why a message or a part of an RPC was not used."""
+    """The reason why a part of an RPC, such as a message or a subscription, was not sent, was lost or was not
+    used."""
 
     REJECTED = 0
     IGNORED = 1
@@ -63,7 +76,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send an RPC to a connected peer; `vias` has the reason for each of its messages."""
+    """Send an RPC to a connected peer; `vias` has the reason for each message of the RPC, in the same order."""
 
     peer: PeerId
     rpc: Rpc
@@ -72,7 +85,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Do not send a peer a copy of a message that still waits in its queue. A driver may ignore this."""
+    """Remove the copies of a message that wait in a peer's send queue. A driver may ignore this."""
 
     peer: PeerId
     message_id: MessageId
@@ -96,7 +109,7 @@ class DeliverPartial:
 
 @dataclass(frozen=True, slots=True)
 class RemindOfPartial:
-    """Remind the application, at a heartbeat, of a remembered group in which it has published."""
+    """Remind the application, at a heartbeat, of a group in which it has published (a group: a message in parts)."""
 
     topic: TopicId
     group: bytes
@@ -111,7 +124,7 @@ class ExtensionTestReceived:
 
 @dataclass(frozen=True, slots=True)
 class Validate:
-    """Ask the application about a message; the answer is a `MessageValidated` event."""
+    """Ask the application to validate a message; the answer is a `MessageValidated` event."""
 
     message: Message
     received_from: PeerId
@@ -178,18 +191,18 @@ class PeerPruned:
 
 
 class OverlayChange(IntEnum):
-    """Changes of the lists of a router that chooses its neighbours."""
+    """A change in the lists of peers of episub, a router that chooses its neighbours itself."""
 
     NEIGHBOR_UP = 0
     """A peer entered the active list of a topic."""
     NEIGHBOR_DOWN = 1
-    """A peer left the active list, and with it the tree."""
-    PASSIVE_ADDED = 2
-    PASSIVE_REMOVED = 3
+    """A peer left the active list, and therefore also the broadcast tree of the topic."""
+    PASSIVE_ADD = 2
+    PASSIVE_REMOVE = 3
     EAGER = 4
-    """A link of the active list became an edge of the broadcast tree."""
+    """The link to a neighbour became an edge of the broadcast tree."""
     LAZY = 5
-    """A link of the active list became a lazy one: announcements only."""
+    """The link to a neighbour became lazy: messages are only announced over it, and sent on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +233,10 @@ class MessageRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartDropped:
-    """Parts of a received RPC were not handled: over a limit, unsupported or misplaced.
+    """The router did not use parts that a peer sent. `count` is the number of parts, or of ids in them.
 
-    `topic` is set if the driver needs it: for a GRAFT in backoff.
+    The kind IHAVE with the reason GIVEN_UP stands for announced messages that did not arrive in time after an IWANT
+    or GRAFT. `topic` is set only for a GRAFT during a backoff, because drivers need the topic of such a GRAFT.
     """
 
     peer: PeerId
@@ -234,7 +248,10 @@ class PartDropped:
 
 @dataclass(frozen=True, slots=True)
 class CopyWithheld:
-    """A message was not sent to a peer that had sent IDONTWANT for it. `via`: why it would have been sent."""
+    """The router did not send a message to a peer, because the peer had sent IDONTWANT for this message.
+
+    `via` is the reason for which the router would have sent the copy.
+    """
 
     peer: PeerId
     message: Message
@@ -243,7 +260,7 @@ class CopyWithheld:
 
 @dataclass(frozen=True, slots=True)
 class NamedPeerDialled:
-    """The router dials a peer that a PRUNE of the topic named (peer exchange)."""
+    """The router dials a peer that a PRUNE for this topic named (peer exchange)."""
 
     topic: TopicId
     peer: PeerId
@@ -279,3 +296,23 @@ Action: TypeAlias = (
     | FindContacts
     | TraceAction
 )
+
+
+def fast_init(frozen: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that takes the arguments of a frozen dataclass with slots, and returns an equal object.
+
+    Fields of the dataclass may have defaults, but no default factories. `__post_init__` is not called.
+    """
+    declared: Any = fields(frozen)  # pyright: ignore[reportArgumentType]
+    names = [field.name for field in declared]
+    parameters = ", ".join(
+        field.name if field.default is MISSING else f"{field.name}=defaults[{field.name!r}]" for field in declared
+    )
+    body = "".join(f" draft.{name} = {name}\n" for name in names)
+    source = (
+        f"class Draft:\n __slots__ = {tuple(names)}\n"
+        f"def make({parameters}):\n draft = Draft()\n{body} draft.__class__ = frozen\n return draft\n"
+    )
+    scope: dict[str, Any] = {"frozen": frozen, "defaults": {field.name: field.default for field in declared}}
+    exec(source, scope)
+    return scope["make"]

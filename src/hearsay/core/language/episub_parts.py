@@ -1,11 +1,13 @@
 """Protocol messages of episub (episub spec, "Protocol Messages").
 
-Messages of the spec have "a source and monotonic sequence id". Messages between neighbours need neither field: the
-connection identifies the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE, SHUFFLE)
-names its source and has the source's sequence number.
+In the spec, each message has "a source and monotonic sequence id". Messages between neighbours need neither field:
+the connection identifies the source and keeps the order. A message that nodes forward (JOIN, FORWARDJOIN, LEAVE,
+SHUFFLE) names its source and has the source's sequence number.
 
-The spec's GOSSIP has no class here: it is an RPC's message with a hop count (`Message.hops`). The wire format has one
-control part for all classes, see `docs/routers/episub.md`.
+The spec's GOSSIP has no class here: it is a `Message` with a hop count (`Message.hops`). On the wire, one kind of
+control part encodes all classes, see `docs/reference/wire.md`. The views of a node are its active list, which has its
+neighbours, and its passive list of other known peers. A TTL is the number of times that a message may still be
+forwarded.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetNodes:
-    """Requests peers of the receiver's views; the answer is `Nodes`."""
+    """A request for peers of the receiver's views; the answer is `Nodes`."""
 
     topic: TopicId
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Some peers of the sender's views, and the TTL that it suggests for a JOIN."""
+    """Some peers of the sender's views, and the TTL that the sender suggests for a JOIN."""
 
     topic: TopicId
     peers: tuple[PeerId, ...]
@@ -44,7 +46,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class GetTopics:
-    """Requests the topics to which a peer is subscribed."""
+    """A request for the topics to which the receiver is subscribed; the answer is `Topics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class EpisubJoin:
-    """`peer` wants to join; forwarded at random until a node accepts it."""
+    """`peer` wants to join the overlay. Each receiver accepts `peer` or forwards the JOIN to a random neighbour."""
 
     topic: TopicId
     peer: PeerId
@@ -64,7 +66,7 @@ class EpisubJoin:
 
 @dataclass(frozen=True, slots=True)
 class ForwardJoin:
-    """`peer` has joined; receivers remember it."""
+    """`peer` has joined. Receivers may add `peer` to a list, and forward this part to a random neighbour."""
 
     topic: TopicId
     peer: PeerId
@@ -74,9 +76,11 @@ class ForwardJoin:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """`random`: the link is random, not near. `links` and `random_links` are the numbers of the sender's links.
+    """A message about the link between sender and receiver; `role` is its purpose.
 
-    `rtt_us` is 0 if the sender does not know it. `peers` is the sender's active list in a REPLY.
+    `random` is True for a link to a random peer, False for a link to a near peer. `links` and `random_links` are the
+    numbers of the sender's links. `rtt_us` is the round-trip time between the two nodes, or 0 if the sender has not
+    measured it. `peers` is the sender's active list in a REPLY.
     """
 
     topic: TopicId
@@ -90,7 +94,8 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """The link has ended, or (`refused`) the request for one is declined."""
+    """The link between sender and receiver has ended or, if `refused` is True, the sender declines the receiver's
+    request for a link."""
 
     topic: TopicId
     refused: bool
@@ -108,9 +113,9 @@ class EpisubLeave:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """`peer` offers `peers` of its views, for about as many of the answering node (`ShuffleReply`).
+    """`peer` sends some peers of its views. The last receiver answers with about as many peers (`ShuffleReply`).
 
-    `sketch` serves to estimate the number of nodes (`core/episub/views.py`).
+    Receivers estimate the number of nodes from `sketch` (`core/episub/views.py`).
     """
 
     topic: TopicId
@@ -131,7 +136,8 @@ class ShuffleReply:
 
 @dataclass(frozen=True, slots=True)
 class EpisubIHave:
-    """Message summaries: ids, and for each the announcer's distance from the publisher in hops."""
+    """An announcement of messages: their ids and, for each id, the number of hops between the publisher and the
+    sender of this part."""
 
     topic: TopicId
     ids: tuple[MessageId, ...]
@@ -140,7 +146,7 @@ class EpisubIHave:
 
 @dataclass(frozen=True, slots=True)
 class EpisubGraft:
-    """Makes the link a tree edge, and requests messages."""
+    """The sender makes its link to the receiver an edge of the broadcast tree, and requests the messages `ids`."""
 
     topic: TopicId
     ids: tuple[MessageId, ...] = ()
@@ -148,7 +154,7 @@ class EpisubGraft:
 
 @dataclass(frozen=True, slots=True)
 class EpisubPrune:
-    """Makes the link a lazy one."""
+    """The sender makes its link to the receiver lazy: it only announces messages over the link."""
 
     topic: TopicId
 

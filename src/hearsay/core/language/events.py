@@ -1,8 +1,8 @@
-"""Events that a driver (node, simulator, test) passes to a router: the closed union `Event`.
+"""Events that a driver (node, simulator, test) passes to a router: the union `Event`.
 
-`EventKind` is the canonical order of events that reach one node at the same microsecond; engines sort by
-(time, kind, source, sequence on the link). An application that uses partial messages (v1.3) implements
-`PartialApplication`: the router asks it which parts of a group each peer gets."""
+`EventKind` is the order of events that reach one node at the same microsecond; engines sort by (time, kind, source,
+sequence on the link). An application that uses partial messages (v1.3) implements `PartialApplication`: the router
+asks the application which parts of a group each peer gets. A group is one message in parts."""
 
 from __future__ import annotations
 
@@ -17,35 +17,37 @@ from hearsay.core.language.rpc import Features, Message, PartialUse, Portion, Rp
 
 @dataclass(frozen=True, slots=True)
 class PartialPeer:
-    """A peer for which the application chooses parts, and the state of the exchange in one group."""
+    """A peer for which the application chooses parts of a group, and the state of the exchange with this peer."""
 
     peer: PeerId
     requests: bool
-    """True if the peer wants parts; otherwise it gets full messages, and of partial messages only metadata."""
+    """True if the peer requests parts. Otherwise the peer gets full messages, and metadata without parts."""
     gossip: bool
-    """True if the router sends the peer no messages of the topic; the peer gets metadata, and may request parts."""
+    """True if the peer is not in the mesh but was drawn for gossip. It can ask for parts after it has received
+    metadata."""
     received: bytes | None = None
     """The last metadata from the peer; None if it has sent none."""
     sent: bytes | None = None
-    """The last metadata that were sent to the peer; None if none were."""
+    """The last metadata that the router sent to the peer; None if it has sent none."""
     note: object = None
-    """The application's note about the peer from the last call."""
+    """The `note` that the application returned last for this peer and group; None if there is none, or if a partial
+    message to the peer was not sent since then."""
 
 
 class PartsFor(NamedTuple):
-    """Parts and metadata for a peer. If there are neither, nothing is sent."""
+    """Parts and metadata for a peer. If both are None, the router sends nothing."""
 
     parts: bytes | None = None
-    """None for no parts. They are not sent to a peer that does not request parts."""
+    """The encoded parts; None or empty for no parts. The router sends parts only to a peer that requests parts."""
     metadata: bytes | None = None
-    """None if the metadata have not changed since `PartialPeer.sent`."""
+    """The encoded metadata; None or empty for none, for example if they are equal to `PartialPeer.sent`."""
     note: object = None
-    """Passed to the application in the next `PartialPeer` for this peer and group."""
+    """Any object; the router passes it to the application in the next `PartialPeer` for this peer and group."""
 
 
 class PartialApplication(Protocol):
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        """Return the parts and metadata of a group to send to this peer now."""
+        """Return the parts and metadata of a group that the router sends to this peer now."""
         ...
 
 
@@ -65,7 +67,7 @@ class EventKind(IntEnum):
 
 
 class Verdict(Enum):
-    """Verdict of the application on a message: accept, reject as invalid, or ignore silently."""
+    """The verdict of the application on a message: accept, reject as invalid, or ignore without blame."""
 
     ACCEPT = "accept"
     REJECT = "reject"
@@ -79,10 +81,12 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A peer that speaks `protocol` has connected. `subscribed` lists its topics that are known without a hello.
+    """A peer that speaks `protocol` has connected. `subscribed` lists topics that the peer is known to be in without
+    a hello.
 
-    Peers with the same `address` may belong together; an empty address is unknown. `outbound`: this side dialled.
-    `features` were announced before, on a stream that is still open; None if the peer's first RPC is yet to come.
+    Peers with the same `address` may have one owner; an empty text stands for an unknown address. `outbound` is True
+    if this node dialled. `features` are the features that the peer announced earlier on a stream that is still open;
+    None if no RPC has come on the stream yet.
     """
 
     peer: PeerId
@@ -95,7 +99,7 @@ class PeerConnected:
 
 @dataclass(frozen=True, slots=True)
 class StreamOpened:
-    """A connected peer replaced the stream on which it sends. Its next RPC is the first of a stream."""
+    """A connected peer replaced the stream on which it sends. Its next RPC is the first one of the new stream."""
 
     peer: PeerId
 
@@ -118,7 +122,7 @@ class RoundTripMeasured:
 
 @dataclass(frozen=True, slots=True)
 class ContactsFound:
-    """Discovery found peers for a topic; they are not connected yet."""
+    """Discovery found peers for a topic. They need not be connected."""
 
     topic: TopicId
     peers: tuple[PeerId, ...]
@@ -136,7 +140,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The application publishes a message, which is not validated again."""
+    """The application publishes a message. The router does not ask for a verdict on it."""
 
     message: Message
 
@@ -147,14 +151,14 @@ class RpcReceived:
     peer: PeerId
     rpc: Rpc
     accepted: bool = False
-    """True if the application has accepted the RPC's messages already; then the router asks for no verdict."""
+    """True if the application has already accepted the messages of the RPC; then the router asks for no verdict."""
     portion: Portion | None = None
-    """The part of the RPC that is handled now; None for all of it."""
+    """The portion of the RPC that is handled now; None for the whole RPC."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageValidated:
-    """The application's verdict on a message about which the router asked."""
+    """The application's verdict on a message that the router asked the application to validate."""
 
     message_id: MessageId
     verdict: Verdict
@@ -170,7 +174,7 @@ class SendFailed:
 
 @dataclass(frozen=True, slots=True)
 class PeerRated:
-    """The application's score of a peer, connected or not (v1.1, P5); 0 is neutral."""
+    """The application scores a peer, which need not be connected (v1.1, P5). 0 is neutral."""
 
     peer: PeerId
     rating: float
@@ -178,7 +182,8 @@ class PeerRated:
 
 @dataclass(frozen=True, slots=True)
 class DirectPeerChosen:
-    """A peer is direct from now on, or no longer (v1.1, "Explicit peering agreements")."""
+    """The application makes a peer a direct peer or, if `direct` is False, an ordinary one (v1.1, "Explicit peering
+    agreements")."""
 
     peer: PeerId
     direct: bool = True
@@ -186,8 +191,10 @@ class DirectPeerChosen:
 
 @dataclass(frozen=True, slots=True)
 class MessageRefused:
-    """The driver has refused a peer's message. A router that keeps scores blames the peer for BAD_SIGNATURE; for
-    UNSUPPORTED, on which implementations differ, it does not.
+    """The driver has refused a peer's message for this reason.
+
+    A router that keeps scores blames the peer if the reason is BAD_SIGNATURE. It does not blame the peer if the
+    reason is UNSUPPORTED, which stands for a signature that only some implementations accept.
     """
 
     peer: PeerId
@@ -197,7 +204,7 @@ class MessageRefused:
 
 @dataclass(frozen=True, slots=True)
 class TopicScored:
-    """A topic is scored by these parameters from now on (`hearsay.core.scores.score_parameters`)."""
+    """A topic is scored by these parameters from now on; `parameters` are `TopicScoreParameters`."""
 
     topic: TopicId
     parameters: object
@@ -205,7 +212,8 @@ class TopicScored:
 
 @dataclass(frozen=True, slots=True)
 class PartialsChosen:
-    """A topic, joined or not, has partial messages (v1.3) from now on, or no longer."""
+    """The application begins to use partial messages (v1.3) in a topic. If `use` is NONE, the application ends this
+    use, and `application` is None."""
 
     topic: TopicId
     use: PartialUse
@@ -214,7 +222,8 @@ class PartialsChosen:
 
 @dataclass(frozen=True, slots=True)
 class PublishPartial:
-    """A group of the application has changed: the router calls `parts_for` for each peer, or for each of `peers`."""
+    """A group of the application has changed. The router calls `parts_for` for each of `peers` that exchanges partial
+    messages with it (PARTIAL-5). None stands for all peers of mesh or fan-out, and all peers of the group."""
 
     topic: TopicId
     group: bytes
@@ -223,7 +232,7 @@ class PublishPartial:
 
 @dataclass(frozen=True, slots=True)
 class PartialFeedback:
-    """Parts of a peer were useful or invalid, which counts in its score (P2, P4)."""
+    """The application found parts that a peer sent useful (P2) or invalid (P4). This changes the peer's score."""
 
     peer: PeerId
     topic: TopicId

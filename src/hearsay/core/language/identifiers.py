@@ -1,6 +1,7 @@
-"""Names of peers, topics and messages. For the core they are only hashable and comparable.
+"""Names of peers, topics and messages. The core only hashes, compares and measures such names.
 
-A run uses one type for each (integers in the simulator, byte strings in a real node), never a mixture.
+All peers of a run have names of one type; so do all topics, and so do all messages. In the simulator, all names are
+integers. In a node, peers and messages have byte strings as names, and topics have texts.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """The RPC between peers: subscription changes, messages and control, and the protocol versions.
 
 Names follow the gossipsub specification (r1, "The protocol extends the existing RPC message structure") and the
-guide's section "Network packets". `Extension` carries control of routers written outside the package: a
-length-delimited field of the control message, which peers that do not know it skip."""
+guide's section "Network packets". `Extension` carries control parts of routers of other packages. It is a
+length-delimited field of the control message; peers that do not know the field skip it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum, StrEnum
 from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeAlias, get_args
 
 from hearsay.core.language.episub_parts import EpisubPart
@@ -25,8 +26,8 @@ MESHSUB_13 = "/meshsub/1.3.0"
 EPISUB = "/hearsay/episub/1.0.0"
 
 EXPERIMENTAL_FIELDS = 0x200000
-"""Experimental fields have numbers above this one; their tags take four bytes, so that shorter tags are left to the
-specification (gossipsub v1.3)."""
+"""Experimental fields have numbers above this one (gossipsub v1.3). Their tags take four bytes or more, so that
+shorter tags remain for fields of the specification."""
 FIRST_EXTENSION_FIELD = EXPERIMENTAL_FIELDS + 64
 LAST_EXTENSION_FIELD = (1 << 29) - 1
 
@@ -62,7 +63,10 @@ class PartKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A published message. The driver computes its id; the core never reads data or signature."""
+    """A published message. The driver computes the id. The core does not interpret the data.
+
+    `source` is the author, None in an unsigned message.
+    """
 
     id: MessageId
     topic: TopicId
@@ -72,26 +76,28 @@ class Message:
     signature: bytes | None = None
     key: bytes | None = None
     encoded: bytes | None = field(default=None, compare=False, repr=False)
-    """The received bytes, which are forwarded unchanged: a missing field differs from an empty one."""
+    """The canonical encoding of a received message, which is forwarded unchanged, since the author may have
+    signed this form. None if the message was not decoded from bytes."""
     hops: int | None = None
-    """Number of links that this copy has crossed on arrival, if the router counts them; never signed."""
+    """Number of links between the publisher and the receiver of this copy; None if the sender does not count links.
+    The signature does not cover this number."""
     has_more: bool = field(default=False, compare=False, repr=False)
-    """True if the message came with unknown fields. They are not forwarded, but the author may have signed them."""
+    """True if the message had unknown fields. They are not in `encoded`, but the author may have signed them."""
 
 
 class PartialUse(StrEnum):
-    """Use of partial messages in a topic (v1.3); a request implies support."""
+    """The use of partial messages that a router announces for a topic (v1.3). REQUESTS implies SUPPORTS."""
 
     NONE = "none"
     SUPPORTS = "supports"
-    """The sender of this use sends parts to peers that request them."""
+    """The router sends parts to peers that request parts."""
     REQUESTS = "requests"
-    """The sender of this use wants parts in place of full messages."""
+    """The router wants parts in place of full messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """SUBSCRIBE (`subscribe` true) or UNSUBSCRIBE, which has no `partial`."""
+    """SUBSCRIBE (`subscribe` is True) or UNSUBSCRIBE. In an UNSUBSCRIBE `partial` is NONE."""
 
     topic: TopicId
     subscribe: bool
@@ -100,10 +106,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """v1.3, partial messages: some parts of the message of a group, and metadata about the sender's parts.
+    """A partial message (v1.3): some parts of a message, and metadata that says which parts the sender has and wants.
 
-    The metadata says which parts the sender has and wants. Only the application reads parts and metadata. None for
-    either means that the sender gives no such information.
+    `group` names the message whose parts are exchanged. Only the application reads parts and metadata. Each of the
+    two is None if the RPC has no such field.
     """
 
     topic: TopicId
@@ -114,7 +120,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTest:
-    """v1.3, the test extension: a message without content, sent if both have announced the extension."""
+    """A test message without content (v1.3). It is sent if both peers have announced the test extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class Graft:
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """Peer exchange: a peer of the topic, and its signed addresses if the sender has them."""
+    """A peer that a PRUNE names (peer exchange). `record` has its signed addresses; None if the sender has none."""
 
     peer: PeerId
     record: bytes | None = None
@@ -143,7 +149,11 @@ class PeerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """v1.1 adds the time during which the peer must not GRAFT, and other peers that it may contact."""
+    """PRUNE. v1.1 adds the backoff in seconds, in which the receiver must not send GRAFT, and other peers of the
+    topic.
+
+    `backoff_s` is None if the PRUNE names no backoff.
+    """
 
     topic: TopicId
     backoff_s: int | None = None
@@ -152,14 +162,17 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class IDontWant:
-    """v1.2: messages that the peer need not send."""
+    """IDONTWANT (v1.2): ids of messages that the receiver need not send to the sender of this part."""
 
     ids: tuple[MessageId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Control of an external router: a field number of the control message, and its bytes."""
+    """A control part of a router of another package: the number of a field of the control message, and its bytes.
+
+    Raises `ValueError` if the number is not in FIRST_EXTENSION_FIELD … LAST_EXTENSION_FIELD.
+    """
 
     field: int
     payload: bytes
@@ -173,7 +186,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """v1.3, the extensions control: the sender's abilities beyond its version. Sent once, in the first RPC."""
+    """The extensions control (v1.3): the extensions that the sender supports. It is sent only in the first RPC."""
 
     partial_messages: bool = False
     test_extension: bool = False
@@ -189,13 +202,13 @@ CONTROL_KINDS = (
     PartKind.IDONTWANT,
     PartKind.FEATURES,
 )
-"""The order in which control parts are sent and handled; if an RPC has too many, the last in this order are dropped.
-Episub's parts come last, in the order of their creation."""
+"""The order of the control parts in an RPC. Parts of episub come after these kinds, in the order of the calls that
+send them. If an RPC has too many control parts, the last ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Parts of control; the fields are in the order of `CONTROL_KINDS`."""
+    """The control parts of an RPC. The fields have the order of `CONTROL_KINDS`; `episub` is the last one."""
 
     ihave: tuple[IHave, ...] = ()
     iwant: tuple[IWant, ...] = ()
@@ -209,7 +222,7 @@ class Control:
 
     @classmethod
     def of(cls, parts: Iterable[ControlPart]) -> Control:
-        """Return the control with these parts. Raises `KeyError` for a part that fits no field."""
+        """Return a `Control` with these parts. Raises `KeyError` for a part of another type."""
         groups: defaultdict[str, list[ControlPart]] = defaultdict(list)
         for part in parts:
             groups[_FIELD_OF[type(part)]].append(part)
@@ -217,17 +230,8 @@ class Control:
         return cls(**fields)
 
     def groups(self) -> tuple[tuple[ControlPart, ...], ...]:
-        """Return the parts by kind, in the order of the fields."""
-        return (
-            self.ihave,
-            self.iwant,
-            self.graft,
-            self.prune,
-            self.extensions,
-            self.idontwant,
-            self.features,
-            self.episub,
-        )
+        """Return the values of the fields, in the order of the fields."""
+        return _groups(self)
 
     def count(self) -> int:
         """Return the number of parts."""
@@ -237,6 +241,7 @@ class Control:
         return chain.from_iterable(self.groups())
 
 
+_groups = attrgetter(*(declared.name for declared in fields(Control)))
 _FIELD_OF: dict[type[ControlPart], str] = {
     IHave: "ihave",
     IWant: "iwant",
@@ -252,7 +257,11 @@ _FIELD_OF: dict[type[ControlPart], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """One packet: subscriptions, messages, a partial message, control, a test message; handled in this order."""
+    """One packet between two routers.
+
+    The receiver handles the parts of the packet in this order: features, subscriptions, messages, the partial
+    message, other control parts, the test message.
+    """
 
     subscriptions: tuple[Subscription, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -263,10 +272,10 @@ class Rpc:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Messages of an RPC that are handled in one event, if a driver cannot pass all at once.
+    """Some messages of an RPC, if a driver passes the messages of one RPC to the router in several events.
 
-    Subscriptions and the extensions control are handled before messages, so they belong to the first portion. Other
-    parts are handled after messages and belong to the last one.
+    Subscriptions and features are handled before messages, so they belong to the first portion. All other parts are
+    handled after messages, so they belong to the last portion.
     """
 
     messages: tuple[Message, ...]
@@ -274,6 +283,7 @@ class Portion:
     is_last: bool
 
     def of(self, rpc: Rpc) -> Rpc:
+        """Return the messages of this portion, with the other parts of the RPC that belong to it."""
         features = rpc.control.features if rpc.control is not None else ()
         if not self.is_last:
             opening = Control(features=features) if self.is_first and features else None
@@ -293,13 +303,13 @@ _WITH_IDONTWANT = frozenset(VERSIONS[2:])
 
 
 def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ...]:
-    """Return the versions of a router with these abilities, the newest first."""
+    """Return the protocol ids of a gossipsub router with these abilities, the newest version first."""
     newest = 3 if extensions else 2 if idontwant else 1 if backoff else 0
     return VERSIONS[newest::-1]
 
 
 def knows_backoff(protocol: str) -> bool:
-    """Return True if a PRUNE to a peer of this version may carry a backoff and other peers."""
+    """Return True if a PRUNE to a peer with this protocol id may have a backoff and name other peers."""
     return protocol in _WITH_BACKOFF
 
 
@@ -308,5 +318,5 @@ def knows_idontwant(protocol: str) -> bool:
 
 
 def knows_extensions(protocol: str) -> bool:
-    """Return True if a peer of this version exchanges the extensions control."""
+    """Return True if a peer with this protocol id may send and receive the extensions control."""
     return protocol == MESHSUB_13

@@ -1,28 +1,27 @@
-"""Sizes of RPCs on the wire, without encoding them, and of stored objects in memory.
+"""Sizes in bytes: of RPCs on the wire, computed without encoding the RPCs, and of stored objects in memory.
 
-Wire sizes are those of protobuf (proto2). Field numbers are those of the pubsub RPC (r1, "The protobuf is as
-follows"), all below 16, so a tag takes one byte. The functions over plain numbers are compiled by the array engine's
-kernels. The simulator names peers and messages by integers; these count with the default length of the real names
-(`SIMULATED_*`).
+Wire sizes are those of protobuf (proto2). The fields of the pubsub RPC (r1, "The protobuf is as follows") have
+numbers below 16, so their tags take one byte; tags of experimental fields take four bytes or more. The array engine
+compiles the functions of plain numbers. The simulator names peers and messages by integers. Such an integer has the
+size of the usual name in a real network (`SIMULATED_*`).
 
-Memory sizes are for limits in bytes. The constants were measured on CPython 3.11, with the dictionary entries of an
-object, and rounded up."""
+Memory sizes are for limits in bytes. The constants were measured on CPython 3.11 and rounded up. They include the
+dictionary entries of an object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
-from hearsay.core.language import episub_parts as said
-from hearsay.core.language.episub_parts import EpisubPart
+from hearsay.core.language.episub_parts import EpisubGraft, EpisubIHave, EpisubPart, GetTopics, Topics
 from hearsay.core.language.identifiers import Identifier, TopicId
 from hearsay.core.language.rpc import Message, Partial, PartialUse, PartKind, Prune, Rpc
 
 SIMULATED_PEER_BYTES = 38
-"""An Ed25519 peer id: an identity multihash of the 36-byte public key."""
+"""Length of an Ed25519 peer id: an identity multihash of the 36-byte public key."""
 SIMULATED_MESSAGE_ID_BYTES = SIMULATED_PEER_BYTES + 8
-"""The usual message id: peer id, then the 8-byte sequence number."""
+"""Length of the usual message id: the peer id of the author, then the 8-byte sequence number."""
 SIMULATED_SEQNO_BYTES = 8
 SIMULATED_SIGNATURE_BYTES = 64
 
@@ -46,7 +45,7 @@ def number_size(value: int) -> int:
 
 
 SIMULATED_PEER_INFO = field_size(field_size(SIMULATED_PEER_BYTES))
-"""Bytes of a peer that a PRUNE names."""
+"""Size of the field that names one simulated peer in a PRUNE."""
 SIMULATED_ID_FIELD = field_size(SIMULATED_MESSAGE_ID_BYTES)
 
 
@@ -54,11 +53,12 @@ _LONGER_TAG = 3
 """Bytes by which the tag of an experimental field is longer than a tag of one byte."""
 
 
-# Sizes of parts, each as an element of the RPC or of its control message. `topic` and `ids` are the sizes of fields.
+# Sizes of parts as fields of the RPC or of its control message, tag and length included. The argument `topic` is the
+# size of the field with the topic, `ids` the total size of the fields with ids.
 
 
 def subscription_size(topic: int) -> int:
-    """Return the size of a SUBSCRIBE or UNSUBSCRIBE: a flag and the topic."""
+    """Return the size of a SUBSCRIBE or UNSUBSCRIBE; `topic` includes the flags for partial messages."""
     return field_size(2 + topic)
 
 
@@ -66,31 +66,25 @@ def ihave_size(topic: int, ids: int) -> int:
     return field_size(topic + ids)
 
 
-def iwant_size(ids: int) -> int:
-    return field_size(ids)
-
-
-def graft_size(topic: int) -> int:
-    return field_size(topic)
-
-
 def prune_size(topic: int, names_backoff: bool, seconds: int, peers: int) -> int:
-    """Return the size of a PRUNE; `peers` is the size of all fields that name other peers."""
+    """Return the size of a PRUNE. `peers` is the total size of the fields that name other peers; `seconds` is unused
+    if the PRUNE names no backoff."""
     return field_size(topic + peers + (number_size(seconds) if names_backoff else 0))
 
 
 def episub_size(fields: int) -> int:
-    """Return the size of a part of episub; `fields` is the size of all its fields except the kind."""
+    """Return the size of a part of episub; `fields` is the total size of its fields except the kind."""
     return field_size(2 + fields) + _LONGER_TAG
 
 
 def rpc_size_of_parts(outside: int, has_control: bool, control: int) -> int:
-    """Return the size of an RPC from the sizes of the parts outside of its control message and of those inside."""
+    """Return the size of an RPC. `outside` is the total size of the parts outside of its control message, `control`
+    that of the control parts."""
     return outside + field_size(control) if has_control else outside
 
 
 def framed_size(rpc: int) -> int:
-    """Return the size of an RPC on a stream, with its length."""
+    """Return the size on a stream of an RPC and of the length that precedes the RPC; `rpc` is the size of the RPC."""
     return rpc + varint_size(rpc)
 
 
@@ -111,12 +105,16 @@ def _ids(ids: tuple[Identifier, ...]) -> int:
 
 
 def hops_size(hops: int) -> int:
-    """Return the size of a message's hop count as a field."""
+    """Return the size of the field with the hop count of a message."""
     return number_size(hops) + _LONGER_TAG
 
 
 def message_size(message: Message) -> int:
-    """Return the size of a `Message` without tag and length. A message with an integer source counts as signed."""
+    """Return the size of a `Message` without tag and length.
+
+    A message with an integer source has the size of a signed message. If the message has `encoded` bytes, the result
+    is their length plus the size of the hop count.
+    """
     hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
         return len(message.encoded) + hops
@@ -132,12 +130,13 @@ def message_size(message: Message) -> int:
 
 
 PartSize: TypeAlias = tuple[PartKind, TopicId | None, int, int]
-"""A part of an RPC: kind, topic, its bytes as an element of the RPC or control message (tag and length included), and
-its count, which is the number of ids of an IHAVE, IWANT or IDONTWANT, otherwise 1."""
+"""A part of an RPC: kind, topic, size and count. The size is that of a field, with tag and length. The count is the
+number of ids of an IHAVE, IWANT, IDONTWANT or a GRAFT of episub, which may be 0; otherwise the count is 1."""
 
 
 def use_size(use: int) -> int:
-    """Return the size of the two flags for partial messages in a SUBSCRIBE; a request (2) implies support (1)."""
+    """Return the size of the flags for partial messages in a SUBSCRIBE: no flag for the use 0 (none), one flag for 1
+    (supports), two flags for 2 (requests)."""
     return 2 * use
 
 
@@ -148,7 +147,8 @@ TEST_MESSAGE_BYTES = 5
 
 
 def part_sizes(rpc: Rpc) -> list[PartSize]:
-    """Return kind, topic, size and count of each part, in the RPC's order."""
+    """Return kind, topic, size and count of each part of an RPC: first the parts outside of control, then the control
+    parts."""
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
@@ -166,9 +166,9 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
             size = ihave_size(_text(ihave.topic), _ids(ihave.ids))
             parts.append((PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
         for iwant in control.iwant:
-            parts.append((PartKind.IWANT, None, iwant_size(_ids(iwant.ids)), len(iwant.ids)))
+            parts.append((PartKind.IWANT, None, field_size(_ids(iwant.ids)), len(iwant.ids)))
         for graft in control.graft:
-            parts.append((PartKind.GRAFT, graft.topic, graft_size(_text(graft.topic)), 1))
+            parts.append((PartKind.GRAFT, graft.topic, field_size(_text(graft.topic)), 1))
         for prune in control.prune:
             parts.append((PartKind.PRUNE, prune.topic, _prune(prune), 1))
         for extension in control.extensions:
@@ -185,7 +185,7 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
 
 
 def partial_kind(partial: Partial) -> PartKind:
-    """Return the kind for counters and traces: METADATA without parts, PARTIAL with parts."""
+    """Return the kind of a partial message in counters and traces: METADATA if it has no parts, otherwise PARTIAL."""
     return PartKind.METADATA if partial.parts is None else PartKind.PARTIAL
 
 
@@ -194,7 +194,11 @@ def features_size(exchanges_parts: bool, tests: bool) -> int:
 
 
 def partial_size(topic: int, group: int, parts: int, metadata: int) -> int:
-    """Return the size of a partial message; `group`, `parts` and `metadata` are lengths, -1 for a missing field."""
+    """Return the size of a partial message.
+
+    `topic` is the size of the field with the topic. `group`, `parts` and `metadata` are lengths; -1 stands for
+    missing parts or metadata.
+    """
     size = topic + field_size(group)
     if parts >= 0:
         size += field_size(parts)
@@ -209,36 +213,25 @@ def _partial_size(partial: Partial) -> PartSize:
     return partial_kind(partial), partial.topic, size, 1
 
 
+EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
+    part: PartKind[part.__name__.removeprefix("Episub").upper()] for part in get_args(EpisubPart)
+}
+"""The kind of each class of episub's parts. The name of a kind is the name of the class in upper case, without
+`Episub`."""
+
+
 def part_kind(part: EpisubPart) -> PartKind:
-    """Return the kind of one of episub's parts in counters and traces."""
+    """Return the kind of a part of episub in counters and traces."""
     return EPISUB_KINDS[type(part)]
 
 
-EPISUB_KINDS: dict[type[EpisubPart], PartKind] = {
-    said.GetNodes: PartKind.GETNODES,
-    said.Nodes: PartKind.NODES,
-    said.GetTopics: PartKind.GETTOPICS,
-    said.Topics: PartKind.TOPICS,
-    said.EpisubJoin: PartKind.JOIN,
-    said.ForwardJoin: PartKind.FORWARDJOIN,
-    said.Neighbor: PartKind.NEIGHBOR,
-    said.Disconnect: PartKind.DISCONNECT,
-    said.EpisubLeave: PartKind.LEAVE,
-    said.Shuffle: PartKind.SHUFFLE,
-    said.ShuffleReply: PartKind.SHUFFLEREPLY,
-    said.EpisubIHave: PartKind.IHAVE,
-    said.EpisubGraft: PartKind.GRAFT,
-    said.EpisubPrune: PartKind.PRUNE,
-}
-
-
 def _number(value: int) -> int:
-    """Return the size of a varint field with a one-byte tag; zero is left out."""
+    """Return the size of a varint field with a one-byte tag; 0 for the value 0, which is not encoded."""
     return number_size(value) if value else 0
 
 
 def packed_size(length: int) -> int:
-    """Return the size of a packed field of numbers; `length` is their size, and 0 if there is no field."""
+    """Return the size of a packed field of numbers, which have the total size `length`; 0 if there are no numbers."""
     return field_size(length) if length else 0
 
 
@@ -256,15 +249,16 @@ _EPISUB_FIELDS: dict[str, Callable[[Any], int]] = {
     **dict.fromkeys(("hops", "sketch"), _packed),
     "ids": _ids,
 }
-"""Functions that return the size of a field of episub's parts, by its name; all other fields are numbers."""
+"""By the name of a field of episub's parts: the function that returns the size of the field. All other fields are
+numbers."""
 _FIELDS_OF = {kind: tuple(field.name for field in fields(kind)) for kind in EPISUB_KINDS}
 
 
 def episub_part_size(part: EpisubPart) -> PartSize:
-    """Return the size of an `EpisubPart` of the control message (`docs/routers/episub.md`, "Wire")."""
+    """Return kind, topic, size and count of an `EpisubPart` (`docs/reference/wire.md`)."""
     size = sum(_EPISUB_FIELDS.get(name, _number)(getattr(part, name)) for name in _FIELDS_OF[type(part)])
-    count = len(part.ids) if isinstance(part, said.EpisubIHave | said.EpisubGraft) else 1
-    topic = None if isinstance(part, said.GetTopics | said.Topics) else part.topic
+    count = len(part.ids) if isinstance(part, EpisubIHave | EpisubGraft) else 1
+    topic = None if isinstance(part, GetTopics | Topics) else part.topic
     return part_kind(part), topic, episub_size(size), count
 
 
@@ -277,12 +271,12 @@ def _prune(prune: Prune) -> int:
 
 
 def rpc_size(rpc: Rpc) -> int:
-    """Return the bytes of an RPC as a protobuf message."""
+    """Return the size of an RPC as a protobuf message."""
     return _enclosed(rpc, part_sizes(rpc))
 
 
 def rpc_framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
-    """Return the bytes of an RPC on a stream, with its length; `parts` are its `part_sizes`."""
+    """Return the size of an RPC on a stream, with the length that precedes it; `parts` is `part_sizes(rpc)`."""
     return framed_size(_enclosed(rpc, parts))
 
 
@@ -293,18 +287,19 @@ def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
 
 
 MESSAGE_BYTES = 512
-"""Memory of a message, to which the lengths of its fields are added."""
+"""Memory of a message without the content of its fields."""
 SEEN_BYTES = 230
-"""Memory of an id in the seen cache, to which its length is added."""
+"""Memory of an id in the seen cache, without the content of the id."""
 SUBSCRIPTION_BYTES = 170
-"""Memory of a subscription of a peer, to which the length of the topic's name is added."""
+"""Memory of a subscription of a peer, without the content of the topic's name."""
 TOPIC_VIEW_BYTES = 400
-"""Memory of a topic that does not depend on its peers."""
+"""Memory of a topic that has subscribers, without the memory of their subscriptions."""
 _NUMBER_BYTES = 32
 
 
 def length_of(identifier: Identifier) -> int:
-    """Return the memory of an identifier's content; each character of a non-ASCII text may take four bytes."""
+    """Return the bytes of memory for the content of an identifier. Each character of a non-ASCII text counts as four
+    bytes, the maximum."""
     if type(identifier) is bytes:  # most common
         return len(identifier)
     if isinstance(identifier, int):
@@ -315,7 +310,7 @@ def length_of(identifier: Identifier) -> int:
 
 
 def message_footprint(message: Message) -> int:
-    """Return the memory of a message with all its objects, including its received bytes."""
+    """Return the memory of a message in bytes, with the content of its fields and its `encoded` bytes."""
     size = MESSAGE_BYTES + len(message.data) + length_of(message.id) + length_of(message.topic)
     if message.source is not None:
         size += length_of(message.source)

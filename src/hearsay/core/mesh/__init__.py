@@ -1,1 +1,2 @@
-"""Meshsub and gossipsub: mesh, backoffs, fan-out, gossip, message cache, standing, extensions, partial messages."""
+"""The routers meshsub and gossipsub, and their parts: mesh, fan-out, gossip, standing, extensions, partial
+messages."""

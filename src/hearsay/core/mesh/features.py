@@ -1,14 +1,15 @@
-"""Features that a router and its peers announce beyond their version: the extensions control of gossipsub v1.3.
+"""The extensions control of gossipsub v1.3: routers announce which extensions they support. In code, the extensions
+of a router are its `Features`.
 
 * EXT-1: A router that speaks 1.3 announces its extensions once to each peer that speaks 1.3, in the first RPC, even
   if this RPC has nothing else. Peers of older versions get no announcement. A router without extensions sends none.
-* EXT-2: A peer's extensions control counts in the first RPC of a stream ("MUST be in the first message on the
-  stream"). In a later RPC it is ignored, and costs `LATE_PENALTY` points of misbehaviour (go, jvm; rust: nothing).
-  When the peer replaces its stream, its extensions are forgotten and the next RPC is the first one (go).
-* EXT-3: An extension is on if both have announced it. Unknown extensions are skipped.
-* EXT-4: If a first RPC was not sent, the next one announces the extensions.
-* EXT-5: If both have the test extension, each sends a test message, an RPC of its own, when the other has announced
-  it, and reports a received one (go).
+* EXT-2: A peer's extensions control has an effect only in the first RPC of a stream ("MUST be in the first message on
+  the stream"). In a later RPC it is ignored, and adds `LATE_PENALTY` to the peer's misbehaviour (go, jvm; rust: no
+  penalty). When the peer replaces its stream, its extensions are forgotten, and its next RPC is the first one (go).
+* EXT-3: An extension is on if both sides have announced it. Unknown extensions are skipped.
+* EXT-4: If the RPC with the announcement was not sent, the next RPC has the announcement.
+* EXT-5: A router that supports the test extension sends a test message, in an RPC of its own, to each peer that
+  announces this extension. It reports the test messages that it receives from such peers (go).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NOTHING = Features()
 
 
 class FeatureBook:
-    """The extensions of this router, and those that its peers have announced."""
+    """The extensions of this router, and the extensions that its peers have announced."""
 
     def __init__(self, parameters: GossipsubParameters, shell: Shell, standing: Standing) -> None:
         self._own = Features(parameters.partial_messages, parameters.test_extension)
@@ -37,12 +38,12 @@ class FeatureBook:
         self._shell = shell
         self._standing = standing
         self._of: dict[PeerId, Features] = {}
-        """Features of the peers that have sent an RPC."""
-        self._unsaid: set[PeerId] = set()
-        """Peers to which this router's features could not be sent."""
+        """The features of each connected peer that has sent an RPC on its present stream."""
+        self._unsent: set[PeerId] = set()
+        """Peers to which the features of this router could not be sent."""
 
     def exchanges_parts(self, peer: PeerId) -> bool:
-        """Return whether partial messages are on between this router and a peer."""
+        """Return whether this router and a peer have both announced partial messages (EXT-3)."""
         return self._own.partial_messages and self._of.get(peer, _NOTHING).partial_messages
 
     def features_of(self, peer: PeerId) -> Features | None:
@@ -68,13 +69,13 @@ class FeatureBook:
 
     def not_sent(self, peer: PeerId, rpc: Rpc) -> None:
         if rpc.control is not None and rpc.control.features:
-            self._unsaid.add(peer)
+            self._unsent.add(peer)
 
-    def say_again(self, peers: Iterable[PeerId]) -> None:
-        """Add this router's features, if they could not be sent before, to the RPCs that these peers get now."""
+    def repeat_unsent(self, peers: Iterable[PeerId]) -> None:
+        """Add the features of this router to the RPCs that these peers get now, if they could not be sent before."""
         for peer in peers:
-            if peer in self._unsaid:
-                self._unsaid.discard(peer)
+            if peer in self._unsent:
+                self._unsent.discard(peer)
                 self._shell.outbox.features(peer, self._own)
 
     def receive(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
@@ -90,8 +91,8 @@ class FeatureBook:
                 self._standing.penalise(sender.id, LATE_PENALTY)
 
     def remembers(self, peer: PeerId) -> bool:
-        return peer in self._of or peer in self._unsaid
+        return peer in self._of or peer in self._unsent
 
     def remove_peer(self, peer: PeerId) -> None:
         self._of.pop(peer, None)
-        self._unsaid.discard(peer)
+        self._unsent.discard(peer)

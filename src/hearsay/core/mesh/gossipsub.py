@@ -1,25 +1,27 @@
-"""Gossipsub 1.0 to 1.3: a mesh for full messages, gossip to some other peers, scores, extensions.
+"""Gossipsub 1.0 to 1.3: a mesh for full messages, gossip to some peers outside of it, scores, extensions.
 
 After r1, the guide, the tech report's sections 3.2.3 to 3.4, and the specifications of v1.1 to v1.3. Rules:
 
-* GOSSIP-1: Messages are forwarded to the mesh and to peers that only flood (floodsub); a publish to a topic that is
-  not joined goes to the fan-out.
-* GOSSIP-2: If the mesh has fewer than D peers, a publish goes to the mesh only (r1, go), or also to random other
-  peers, up to D in total (rust, js).
-* IDONTWANT-6: Peers of the mesh that speak 1.2 and did not send a message get an IDONTWANT as soon as it is received,
-  before its validation. With `idontwant_on_publish` they also get one for each of the router's own messages.
-* IDONTWANT-7: No copy goes to a peer that sent one during the validation of the message, also if the peer only floods
-  (rust, nim).
-* JUDGE-3: With `flood_publish` the router's own messages go to all peers of the topic whose score is high enough: so
-  a message gets out although the mesh is full of bad peers (v1.1, "Flood publishing"). A topic that is not joined
-  then has no fan-out, so no IHAVE follows for messages that all peers have (go, rust, js). With `flood_publish_mbit`
-  not all peers get the message, and there is a fan-out (nim).
-* JUDGE-4: Peers that only flood get messages if their score is high enough to get the router's own messages.
+* GOSSIP-1: Messages are forwarded to the mesh, to direct peers, and to peers that only flood (floodsub). If the
+  router publishes a message in a topic that is not joined, the message goes to the fan-out in place of a mesh.
+* GOSSIP-2: If the mesh has fewer than D peers, a published message goes only to the mesh (r1, go), or also to random
+  peers outside of the mesh, up to D in total (rust, js).
+* IDONTWANT-6: When the router receives a large message (`idontwant_threshold_bytes`), it sends IDONTWANT to the mesh
+  peers that speak 1.2, except the peer that sent the message. The router does so before the message is validated.
+  With `idontwant_on_publish` it also sends IDONTWANT for its own messages.
+* IDONTWANT-7: With `skip_senders`, a peer that sent a copy of a message during its validation gets no copy, even if
+  the peer only floods (rust, nim).
+* JUDGE-3: With `flood_publish` the router's own messages go to all peers of the topic whose score is not below
+  `publish`. So a message reaches good peers even if the mesh is full of bad peers (v1.1, "Flood publishing"). A topic
+  that is not joined then has no fan-out, so no IHAVE follows for messages that all peers have (go, rust, js). With
+  `flood_publish_mbit` not all peers get the message, and there is a fan-out (nim).
+* JUDGE-4: Peers that only flood get messages if they are direct peers, or if their score is not below `publish`.
 * JUDGE-5: Direct peers that are not connected are dialled every `direct_connect_ticks` heartbeats.
-* JUDGE-6: A peer that joins a topic is grafted at once if the mesh has too few (rust, js).
+* JUDGE-6: With `graft_on_subscribe` a peer that subscribes to a topic is grafted at once, if the mesh has fewer than
+  D_low peers and the peer may be grafted (rust, js).
 
-The router *has* a mesh, a fan-out, gossip, a message cache, a standing of its peers, and extensions. Where the
-sources differ, a parameter says which rule holds; `docs/routers/gossipsub*.md` list the sources.
+The router consists of a mesh, a fan-out, gossip, a message cache, a standing of its peers, and extensions. Where the
+sources differ, a parameter chooses the rule; `docs/routers/gossipsub*.md` list the sources.
 """
 
 from __future__ import annotations
@@ -30,19 +32,16 @@ from dataclasses import replace
 from hearsay.core.language.actions import CopyWithheld, Dial, Reason, Via, Withdraw
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, IHave, IWant, Message, PartKind, Rpc, knows_idontwant
-from hearsay.core.language.state import Peering, ScoreParts
-from hearsay.core.mesh.fanout import Fanout
 from hearsay.core.mesh.features import FeatureBook
-from hearsay.core.mesh.gossip import Gossip
-from hearsay.core.mesh.mesh import EXPIRE_EVERY
+from hearsay.core.mesh.gossip import Fanout, Gossip
 from hearsay.core.mesh.meshsub import MeshStrategy
 from hearsay.core.mesh.message_memory import MessageCache, Unwanted
 from hearsay.core.mesh.parameters import GossipsubParameters, SeenBy, ShortMesh
 from hearsay.core.mesh.partials import Partials
-from hearsay.core.rules.message_rules import is_worth_telling, served_in_a_heartbeat
-from hearsay.core.shell.guarantees import MeshPromise, Promises
+from hearsay.core.rules.message_rules import needs_idontwant, served_in_a_heartbeat
+from hearsay.core.rules.randomness import Purpose, key_of, sample
+from hearsay.core.shell.guarantees import Peering, Promises, ScoreParts
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.randomness import Purpose, key_of, sample
 from hearsay.core.shell.seen import SeenCache, WindowedSeen
 from hearsay.core.shell.strategy import ControlGroup, Shell
 
@@ -55,30 +54,19 @@ class Gossipsub(MeshStrategy):
     def __init__(self, parameters: GossipsubParameters | None = None) -> None:
         parameters = parameters or GossipsubParameters()
         super().__init__(parameters)
-        self.cache = MessageCache(
-            parameters.history_length,
-            parameters.history_gossip,
-            parameters.max_cached_messages,
-            parameters.max_cached_bytes,
-        )
-        self.unwanted = Unwanted(
-            parameters.idontwant_ttl_heartbeats,
-            parameters.max_idontwants,
-            parameters.max_ids_per_idontwant,
-            parameters.max_idontwant_ids,
-            parameters.max_unwanted,
-        )
+        self.cache = MessageCache(parameters)
+        self.unwanted = Unwanted(parameters)
         self._uses_11 = parameters.uses_11
         self._uses_idontwant = parameters.idontwant_threshold_bytes > 0
         self._all_want = not (parameters.partial_messages or parameters.skip_senders or self._uses_idontwant)
-        """True if `who_want` never leaves a peer out."""
+        """True if `peers_wanting` always returns all peers."""
         self._uses_fanout = not parameters.flood_publish or parameters.flood_publish_mbit > 0
         if parameters.mesh_before_gossip:
             self.control_order = (ControlGroup.MESH, ControlGroup.GOSSIP)
         if self._uses_idontwant or parameters.skip_senders or self._uses_11:
             self.copies = self
         self._senders: dict[MessageId, set[PeerId]] = {}
-        """Peers that sent another copy of a message while it is validated; only with `skip_senders`."""
+        """By message, the peers that sent a later copy during its validation; only with `skip_senders`."""
 
     def attach(self, shell: Shell) -> None:
         super().attach(shell)
@@ -86,9 +74,7 @@ class Gossipsub(MeshStrategy):
         self.feature_book = FeatureBook(parameters, shell, self.standing)
         self.partials = Partials(parameters, shell, self.feature_book, self._routed)
         self.fanout = Fanout(parameters, shell, self.standing)
-        self.gossip = Gossip(
-            parameters, shell, self.cache, self.unwanted, self.mesh, self.fanout, self.partials, self.standing
-        )
+        self.gossip = Gossip(self.mesh, self.fanout, self.cache, self.unwanted, self.partials)
         self.scoring = self.standing if self._uses_11 else None
         self.features = self.feature_book if parameters.speaks_13 else None
         self.partial_messages = self.partials if parameters.partial_messages else None
@@ -133,7 +119,7 @@ class Gossipsub(MeshStrategy):
                 self._top_up_publish(message)
         elif self._uses_fanout:
             route = self.fanout.publish(topic, self.heartbeat.tick)
-            peers = self.who_want(route.ordered, message, Via.FANOUT, None)
+            peers = self.peers_wanting(route.ordered, message, Via.FANOUT, None)
             self.shell.outbox.forward(peers, message, Via.FANOUT, None)
         self.forward(message, None)
         if self.parameters.flood_publish:
@@ -144,17 +130,18 @@ class Gossipsub(MeshStrategy):
         if self.standing.direct:
             native = self.shell.peers.in_topic(message.topic).native.members
             direct = sorted(peer for peer in self.standing.direct if peer in native)
-            peers = self.who_want(direct, message, Via.DIRECT, received_from)
+            peers = self.peers_wanting(direct, message, Via.DIRECT, received_from)
             self.shell.outbox.forward(peers, message, Via.DIRECT, received_from)
 
     def flood(self, message: Message, received_from: PeerId | None) -> None:
         others = self.shell.peers.in_topic(message.topic).flood
         if others.members:
             senders = self._senders_of(message)
-            peers = [peer for peer in self.standing.for_flooding(others.ordered) if peer not in senders]
+            fitting = self.standing.among(others.ordered, self.standing.gets_published)
+            peers = [peer for peer in fitting if peer not in senders]
             self.shell.outbox.forward(peers, message, Via.FLOOD, received_from)
 
-    def who_want(
+    def peers_wanting(
         self, peers: Sequence[PeerId], message: Message, via: Via, received_from: PeerId | None
     ) -> Sequence[PeerId]:
         if self._all_want:
@@ -174,13 +161,14 @@ class Gossipsub(MeshStrategy):
         return wanting
 
     def _senders_of(self, message: Message) -> Set[PeerId]:
-        """Return the peers that sent a copy during validation, after the first (IDONTWANT-7)."""
+        """Return the peers that sent later copies of a message during its validation (IDONTWANT-7)."""
         return self._senders.get(message.id, _NO_PEERS)
 
     def _send_idontwant(self, message: Message, received_from: PeerId | None) -> None:
-        """Send IDONTWANT to the mesh, without the peer that sent the message (IDONTWANT-6)."""
+        """Send IDONTWANT for a message to the mesh, if the message is large (IDONTWANT-6); but not to the peer that
+        sent it, nor to peers that exchange its parts (PARTIAL-4)."""
         mesh = self.mesh.topics.get(message.topic)
-        if mesh is None or not is_worth_telling(len(message.data), self.parameters.idontwant_threshold_bytes):
+        if mesh is None or not needs_idontwant(len(message.data), self.parameters.idontwant_threshold_bytes):
             return
         shell = self.shell
         for peer in mesh.ordered:
@@ -190,15 +178,16 @@ class Gossipsub(MeshStrategy):
                 shell.outbox.unwanted(peer, message.id)
 
     def _top_up_publish(self, message: Message) -> None:
-        """Send the router's own message to random peers outside a short mesh (GOSSIP-2)."""
+        """Send the router's own message to random peers outside of the mesh, if the mesh has fewer than D peers
+        (GOSSIP-2)."""
         shell, topic = self.shell, message.topic
         mesh = self.mesh.topics[topic]
         state = shell.randomness.draw(Purpose.PUBLISH_TOP_UP, shell.key, key_of(topic), key_of(message.id))
         extra = sample(state, self._outside(mesh, topic), self.parameters.degree - len(mesh))
-        shell.outbox.forward(self.who_want(extra, message, Via.TOP_UP, None), message, Via.TOP_UP, None)
+        shell.outbox.forward(self.peers_wanting(extra, message, Via.TOP_UP, None), message, Via.TOP_UP, None)
 
     def _flood_publish(self, message: Message) -> None:
-        """Send the router's own message to peers outside the mesh and the fan-out (JUDGE-3)."""
+        """Send the router's own message to peers of the topic that are in neither mesh nor fan-out (JUDGE-3)."""
         topic = message.topic
         routed = PeerGroup()
         if topic in self.mesh.topics:
@@ -212,7 +201,8 @@ class Gossipsub(MeshStrategy):
         self.shell.outbox.forward(others, message, Via.FLOOD_PUBLISH, None)
 
     def _served_at_once(self, others: Sequence[PeerId], message: Message, served: int) -> list[PeerId]:
-        """Return random peers of `others`, as many as the rate allows in addition to `served` peers (JUDGE-7)."""
+        """Return random peers of `others`. Their number is the number of peers that the uplink serves in a heartbeat
+        interval, less `served` (JUDGE-7)."""
         parameters = self.parameters
         places = served_in_a_heartbeat(
             len(message.data), parameters.flood_publish_mbit, parameters.heartbeat_interval_ms, parameters.degree_low
@@ -221,12 +211,15 @@ class Gossipsub(MeshStrategy):
         return sample(state, others, max(0, places - served))
 
     def _outside(self, routed: PeerGroup, topic: TopicId) -> list[PeerId]:
-        """Return the peers of a topic outside `routed` that may get the router's own messages, ascending."""
-        peers = self.standing.for_own_messages(self.shell.peers.in_topic(topic).native.ordered)
+        """Return the peers of a topic, except direct peers, that are not in `routed` and may get the router's own
+        messages; ascending."""
+        native = self.shell.peers.in_topic(topic).native.ordered
+        peers = self.standing.among(native, self.standing.may_get_own_messages)
         return [peer for peer in peers if peer not in routed]
 
     def _routed(self, topic: TopicId) -> PeerGroup:
-        """Return the mesh of a topic, or its fan-out if the topic is not joined."""
+        """Return the mesh of a topic. If the topic is not joined, return its fan-out, as for a publication now
+        (FANOUT-1)."""
         if topic in self.mesh.topics:
             return self.mesh.topics[topic]
         return self.fanout.publish(topic, self.heartbeat.tick)
@@ -286,10 +279,10 @@ class Gossipsub(MeshStrategy):
         self.shell.seen.shift()
 
     def _set_due(self) -> None:
-        due = self.standing.due
-        self.shell.due = self.heartbeat.due if due is None else min(due, self.heartbeat.due)
+        self.shell.due = min(self.standing.due, self.heartbeat.due)
 
     def _connect_direct(self, tick: int) -> None:
+        """Dial direct peers that are not connected, if the heartbeat number `tick` is one that does so (JUDGE-5)."""
         every = self.parameters.direct_connect_ticks
         if every and tick % every == 1 % every:
             for peer in sorted(self.standing.direct):
@@ -322,7 +315,7 @@ class Gossipsub(MeshStrategy):
 
     def peer_subscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         if self.parameters.graft_on_subscribe and peer.native:
-            self.upkeep.fill_up(topic, peer.id)
+            self.upkeep.graft_subscriber(topic, peer.id)
 
     def peer_unsubscribed(self, peer: ConnectedPeer, topic: TopicId) -> None:
         super().peer_unsubscribed(peer, topic)
@@ -347,9 +340,9 @@ class Gossipsub(MeshStrategy):
         if rpc.messages:
             self.standing.penalise_slow(peer, len(rpc.messages))
 
-    def say_again(self, peers: list[PeerId]) -> None:
-        super().say_again(peers)
-        self.feature_book.say_again(peers)
+    def repeat_unsent(self, peers: list[PeerId]) -> None:
+        super().repeat_unsent(peers)
+        self.feature_book.repeat_unsent(peers)
 
     # Inspection.
 
@@ -374,30 +367,12 @@ class Gossipsub(MeshStrategy):
         return any(part.remembers(peer) for part in parts)
 
     def promises(self) -> Promises:
-        """Return the guarantees. With 1.1, dialled peers and peers with better scores may make a mesh exceed D_high,
-        and low scores may make it smaller than D_low."""
         parameters = self.parameters
-        promised = replace(
+        return replace(
             super().promises(),
+            standing=self.standing.promise() if self._uses_11 else None,
+            partial=self.partials.promise() if self.partial_messages is not None else None,
             gossip_heartbeats=parameters.history_gossip,
             kept_heartbeats=parameters.history_length,
             seen_heartbeats=parameters.history_length if parameters.seen_by is SeenBy.HISTORY else None,
         )
-        if self.partial_messages is not None:
-            promised = replace(promised, partial=self.partials.promise())
-        if not self._uses_11 or promised.mesh is None:
-            return promised
-        beyond = parameters.degree_out
-        if parameters.opportunistic_graft_ticks and parameters.score is not None:
-            beyond += parameters.opportunistic_graft_peers
-        lowest = promised.mesh.lowest if parameters.score is None and not self.standing.direct else 0
-        mesh = MeshPromise(lowest=lowest, highest=promised.mesh.highest + beyond)
-        backoff = promised.backoff
-        if backoff is not None:
-            kept = EXPIRE_EVERY + 1 if parameters.backoff_until_forgotten else 0
-            backoff = replace(
-                backoff,
-                early_us=parameters.early_graft_ms * 1000,
-                kept_us=kept * parameters.heartbeat_interval_ms * 1000,
-            )
-        return replace(promised, mesh=mesh, backoff=backoff, standing=self.standing.promise())

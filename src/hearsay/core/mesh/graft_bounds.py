@@ -1,19 +1,19 @@
-"""Limits on the peers that may be grafted: backoffs after a PRUNE, and the places of each address.
+"""Limits on the peers that may be grafted: backoffs after a PRUNE, and places, which limit the peers of one address.
 
-Rules (gossipsub v1.1, "Prune backoff"; `prune_backoff_ms` 0 turns backoffs off, `places_per_address` 0 turns places
-off; simulated peers have no addresses):
+Rules (gossipsub v1.1, "Prune backoff"). If `prune_backoff_ms` is 0 there are no backoffs, and if `places_per_address`
+is 0 there are no places. Simulated peers have no addresses.
 
 * BACKOFF-5: A PRUNE names its backoff: `prune_backoff_ms`, or `unsubscribe_backoff_ms` when the sender leaves the
-  topic. Both sides remember it, through a disconnection too. With `backoff_on_unsubscribe` a member that unsubscribes
-  without a PRUNE gets a backoff (rust), and with `backoff_when_not_joined` a PRUNE for a topic that is not joined
-  counts (jvm). `rules/mesh_rules.py` says how long a backoff lasts.
-* BACKOFF-6: The number of entries is bounded; the oldest is removed first.
+  topic. Both sides remember the backoff, even if the connection ends. With `backoff_on_unsubscribe` a member that
+  unsubscribes without a PRUNE gets a backoff (rust). With `backoff_when_not_joined` a PRUNE for a topic that is not
+  joined begins a backoff (jvm). `rules/mesh_rules.py` says how long a backoff lasts.
+* BACKOFF-6: The number of remembered backoffs is bounded; the oldest is removed first.
 * PLACES-1: Each address has `places_per_address` places in a mesh or a fan-out. A peer without a known address always
   has a place of its own.
-* PLACES-2: Members of a mesh beyond the places of their address hold *lent* places. They are accepted while there is
-  room, so that a network behind one address works as any other. They do not count towards D_low while peers with
-  places of their own are available; they are pruned first; and one of them is pruned when a peer that is not a member
-  would have a place of its own but finds the mesh full.
+* PLACES-2: If a mesh has more members at one address than the address has places, the members beyond that number have
+  *lent* places. Members with lent places are accepted while there is room, so that a network behind one address works
+  as any other. They do not count for D_low, and they are pruned first. If a GRAFT comes when the mesh is full, and
+  its sender would have a place of its own, one member with a lent place is pruned.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.rules.mesh_rules import is_early, is_early_of_us, later_end, time_left
+from hearsay.core.rules.randomness import sample, shuffled
 from hearsay.core.shell.peers import PeerBook, PeerGroup
-from hearsay.core.shell.randomness import sample, shuffled
 
 
 class Backoffs:
-    """Ends of backoffs by topic and peer."""
+    """Backoffs: for each topic and peer, the time at which the backoff ends. At most `limit` are remembered.
 
-    def __init__(self, limit: int, slack_us: Micros) -> None:
+    With `until_forgotten`, a backoff forbids the router's own GRAFT until `expire` removes it.
+    """
+
+    def __init__(self, limit: int, slack_us: Micros, until_forgotten: bool = False) -> None:
         self._limit = limit
         self._slack_us = slack_us
+        self._until_forgotten = until_forgotten
         self._until: dict[tuple[TopicId, PeerId], Micros] = {}
 
     def start(self, topic: TopicId, peer: PeerId, now: Micros, backoff_us: Micros) -> None:
@@ -43,21 +47,21 @@ class Backoffs:
             del self._until[next(iter(self._until))]
 
     def holds(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
-        """Return whether a GRAFT of this peer comes too early."""
+        """Return whether a GRAFT that this peer sends now comes too early."""
         until = self._until.get((topic, peer))
         return until is not None and is_early(now, until)
 
     def until(self, topic: TopicId, peer: PeerId) -> Micros:
-        """Return the end of a backoff. Raises `KeyError` if none is remembered."""
+        """Return the end of a remembered backoff. Raises `KeyError` if there is none."""
         return self._until[topic, peer]
 
     def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
-        """Return whether the router's own GRAFT would be too early."""
+        """Return whether a GRAFT that the router sends to this peer now would come too early, with slack."""
         until = self._until.get((topic, peer))
-        return until is not None and is_early_of_us(now, until, self._slack_us)
+        return until is not None and (self._until_forgotten or is_early_of_us(now, until, self._slack_us))
 
     def remaining_us(self, topic: TopicId, peer: PeerId, now: Micros) -> Micros:
-        """Return the time that is left of a backoff."""
+        """Return the time until the end of a backoff; 0 if there is none."""
         return time_left(now, self._until.get((topic, peer), now))
 
     def expire(self, now: Micros) -> None:
@@ -66,7 +70,7 @@ class Backoffs:
             del self._until[key]
 
     def ends(self) -> Iterator[tuple[TopicId, PeerId, Micros]]:
-        """Yield topic, peer and end of each backoff."""
+        """Yield topic, peer and end of each remembered backoff."""
         for (topic, peer), until in self._until.items():
             yield topic, peer, until
 
@@ -77,16 +81,8 @@ class Backoffs:
         return iter(self._until)
 
 
-class LastingBackoffs(Backoffs):
-    """Backoffs that forbid the router's own GRAFT until `expire` removes them (`backoff_until_forgotten`)."""
-
-    def forbids_graft(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
-        del now
-        return (topic, peer) in self._until
-
-
 class Spread:
-    """The places of addresses in a mesh or a fan-out."""
+    """The distribution of places in a mesh or a fan-out (PLACES-1, PLACES-2)."""
 
     def __init__(self, places: int, peers: PeerBook) -> None:
         self._places = places
@@ -95,10 +91,11 @@ class Spread:
     def choose(
         self, state: int, candidates: Sequence[PeerId], own: int, total: int, members: PeerGroup
     ) -> list[PeerId]:
-        """Return up to `own` candidates with places of their own, then others with lent places, up to `total` in all.
+        """Return random candidates: up to `own` with places of their own, then some with lent places, up to `total`
+        in all.
 
-        `state` is a draw; `members` have places already. If `places_per_address` is 0, return up to `total` of all
-        candidates.
+        `state` is a draw. The `members` already occupy places of their addresses. If `places_per_address` is 0,
+        return up to `total` random candidates.
         """
         if not self._places:
             return sample(state, candidates, total)
@@ -107,16 +104,20 @@ class Spread:
         return chosen + others[: max(0, total - len(chosen))]
 
     def lent(self, state: int, mesh: PeerGroup) -> list[PeerId]:
-        """Return the members with lent places; `state` decides which members of an address these are."""
+        """Return the members of a mesh that have lent places. The draw `state` decides which members of an address
+        have the lent places."""
         return self._divided(state, mesh.ordered, Counter())[1] if self._places else []
 
     def has_place(self, peer: PeerId, mesh: PeerGroup) -> bool:
-        """Return whether a peer that is not a member would have a place of its own."""
+        """Return whether a connected peer that is not a member would have a place of its own in the mesh."""
         address = self._peers.connected[peer].address
         return not address or self._taken(mesh)[address] < self._places
 
     def _divided(self, state: int, peers: Iterable[PeerId], taken: Counter[str]) -> tuple[list[PeerId], list[PeerId]]:
-        """Return the peers with places of their own, and the others, both in random order."""
+        """Return the peers that get places of their own, and the other peers, both in random order.
+
+        `taken` has the number of occupied places of each address; the new places are added to it.
+        """
         own: list[PeerId] = []
         others: list[PeerId] = []
         connected = self._peers.connected

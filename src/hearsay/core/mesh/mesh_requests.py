@@ -1,13 +1,13 @@
-"""GRAFT and PRUNE of peers (the decisions: `rules/mesh_rules.py`, `rules/score_parts.py`).
+"""Handling of received GRAFTs and PRUNEs. `rules/mesh_rules.py` and `rules/score_parts.py` have the decisions.
 
 Rules (r1; v1.1; go):
 
 * MESH-3: `rules/mesh_rules.py` has the answers to a GRAFT. If a mesh accepts all peers until its upkeep (r1), an
-  attacker can send GRAFTs from many peer ids between two heartbeats, and upkeep then chooses mostly among these. So
-  `full_mesh` may refuse (v1.1, go).
-* MESH-6: With `accept_exchange` the peers that a PRUNE names are dialled: at most `exchange_dials` of one PRUNE, or
-  if that is 0 `exchange_peers`, and at most `MAX_DIALS` between two heartbeats (go: that number of dials wait). Each
-  of these dials is reported (`NamedPeerDialled`).
+  attacker can send GRAFTs from many peer ids between two heartbeats. Upkeep then chooses mostly among these peers. So
+  with `full_mesh` = `refuse`, a full mesh refuses GRAFTs (v1.1, go).
+* MESH-6: With `accept_exchange` the router dials peers that a PRUNE names: at most `exchange_dials` of one PRUNE, or
+  `exchange_peers` if `exchange_dials` is 0. Between two heartbeats it dials at most `MAX_DIALS` such peers (in go,
+  this number bounds the dials that wait). Each of these dials is reported (`NamedPeerDialled`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from hearsay.core.language.rpc import PartKind, Prune
 from hearsay.core.mesh.mesh import NO_PEERS, REFUSING, Mesh
 from hearsay.core.mesh.parameters import (
     DirectGraft,
-    GossipsubParameters,
     OutboundWhenFull,
     UnknownGraft,
     UnsubscribedGraft,
     UnwelcomeGraft,
 )
-from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules.mesh_rules import (
+    ACCEPTED,
     BACKOFF_PRUNE,
     BARE_PRUNE,
     EXCHANGE_PRUNE,
@@ -35,50 +34,45 @@ from hearsay.core.rules.mesh_rules import (
     MESH_IS_FULL,
     NO_PRUNE,
     NOT_A_SUBSCRIBER,
-    TAKEN_IN,
     UNWELCOME,
     graft_answer,
     is_flood,
     is_full,
 )
+from hearsay.core.rules.randomness import Purpose, key_of, sample
 from hearsay.core.rules.score_parts import ALWAYS, NEVER, QUOTA, enters_a_full_mesh
 from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
-from hearsay.core.shell.randomness import Purpose, key_of, sample
-from hearsay.core.shell.strategy import Shell
 
 MAX_DIALS = 128
-"""Maximum number of peers named by PRUNEs that are dialled between two heartbeats. An RPC may have many PRUNEs."""
+"""Maximum number of peers named by PRUNEs that are dialled between two heartbeats. One RPC may have many PRUNEs."""
 
 _WHEN_FULL = {OutboundWhenFull.ALWAYS: ALWAYS, OutboundWhenFull.QUOTA: QUOTA, OutboundWhenFull.NEVER: NEVER}
 
 
 class MeshRequests:
-    """Answers to GRAFT and PRUNE. Without parameters of 1.1 the rules are those of 1.0."""
+    """Reactions to GRAFT and PRUNE. Without parameters of 1.1 the rules are those of 1.0."""
 
-    def __init__(
-        self,
-        parameters: GossipsubParameters,
-        shell: Shell,
-        mesh: Mesh,
-        standing: Standing,
-    ) -> None:
-        self._parameters = parameters
-        self._uses_11 = parameters.uses_11
-        self._shell = shell
+    def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
-        self._standing = standing
+        self._parameters, self._shell, self._standing = mesh.parameters, mesh.shell, mesh.standing
+        self._uses_11 = mesh.parameters.uses_11
         self._dials = 0
+        """Number of dials of named peers since the last heartbeat."""
         self._welcome: bool | None = None
         self._refused: bool | None = None
         self._trusted: bool | None = None
-        """Permissions by the sender's score. They are read once for all GRAFTs and once for all PRUNEs of an RPC,
-        before these change the score (all implementations); None: not read yet."""
+        """Decisions that depend on the score of the RPC's sender. `_welcome`: the score is not negative. `_refused`:
+        GRAFTs of the sender are refused because of the score. `_trusted`: the peers that the sender names are
+        dialled.
+
+        The first two are made before the first GRAFT of the RPC, the third before its first PRUNE, since these parts
+        change the score (all implementations). None: not made yet."""
 
     def begin_heartbeat(self) -> None:
         self._dials = 0
 
     def control_handled(self) -> None:
-        """Forget the permissions that were read for one RPC."""
+        """Forget the decisions that were made for this RPC."""
         self._mesh.hides_peers = False
         self._welcome = self._refused = self._trusted = None
 
@@ -86,8 +80,8 @@ class MeshRequests:
         mesh = self._mesh.topics.get(topic, NO_PEERS)
         member = sender.id in mesh
         reason, prune = self._answer(sender, topic, mesh)
-        finds_place = reason == MESH_IS_FULL and not member and self._makes_way(topic, mesh, sender.id)
-        if reason == TAKEN_IN or finds_place:
+        gets_place = reason == MESH_IS_FULL and not member and self._free_place(topic, mesh, sender.id)
+        if reason == ACCEPTED or gets_place:
             self._shell.peers.subscribe(sender, topic)
             mesh.add(sender.id)
             self._mesh.entered(topic, sender.id)
@@ -96,9 +90,9 @@ class MeshRequests:
         if prune == BARE_PRUNE:
             self._shell.outbox.prune(sender.id, Prune(topic))
         elif prune == BACKOFF_PRUNE:
-            self._mesh.part(sender.id, topic, backoff_ms)
+            self._mesh.send_prune(sender.id, topic, backoff_ms)
         elif prune == EXCHANGE_PRUNE:
-            self._mesh.part(sender.id, topic, backoff_ms, self._mesh.others(topic, sender.id, REFUSING))
+            self._mesh.send_prune(sender.id, topic, backoff_ms, self._mesh.peers_to_name(topic, sender.id, REFUSING))
         if reason != MEMBER:
             about = topic if reason == IN_BACKOFF else None
             self._shell.drop(sender.id, PartKind.GRAFT, 1, Reason(reason), about)
@@ -117,8 +111,12 @@ class MeshRequests:
             self._dial(sender, prune)
 
     def _answer(self, sender: ConnectedPeer, topic: TopicId, mesh: PeerGroup) -> tuple[int, int]:
-        """Return the reason for dropping a GRAFT, TAKEN_IN or MEMBER, and the kind of PRUNE that answers it. Penalise
-        misplaced GRAFTs."""
+        """Return two numbers: the `Reason` for dropping a GRAFT, or ACCEPTED or MEMBER; and the kind of PRUNE in
+        answer.
+
+        Penalise a GRAFT in backoff and, with `direct_graft` = `penalise`, the GRAFT of a direct peer. If a member
+        gets a PRUNE, remove it from the mesh.
+        """
         parameters = self._parameters
         standing = self._standing
         if self._welcome is None:
@@ -138,9 +136,9 @@ class MeshRequests:
             is_full(len(mesh), parameters.refuse_from) and not self._is_exempt(sender, mesh),
         )
         ignores_strangers = parameters.unsubscribed_graft is UnsubscribedGraft.IGNORE
-        if member and reason == TAKEN_IN:
+        if member and reason == ACCEPTED:
             reason = MEMBER
-        elif reason in (TAKEN_IN, MESH_IS_FULL) and not subscribed and ignores_strangers:
+        elif reason in (ACCEPTED, MESH_IS_FULL) and not subscribed and ignores_strangers:
             reason = NOT_A_SUBSCRIBER
         if reason == IN_BACKOFF:
             self._penalise(sender.id, topic)
@@ -158,7 +156,7 @@ class MeshRequests:
         return reason, self._without_names(sender.id, reason, prune)
 
     def _is_exempt(self, sender: ConnectedPeer, mesh: PeerGroup) -> bool:
-        """Return whether a full mesh accepts a peer because this node dialled it (KEEP-6)."""
+        """Return whether a full mesh accepts a peer because this node dialled the peer (KEEP-6)."""
         if not self._uses_11:
             return False
         parameters, connected = self._parameters, self._shell.connected
@@ -167,17 +165,21 @@ class MeshRequests:
         return enters_a_full_mesh(sender.outbound, rule, dialled, parameters.degree_out)
 
     def _without_names(self, peer: PeerId, reason: int, prune: int) -> int:
-        """Return the kind of PRUNE for a GRAFT. With parameters of 1.1, PRUNEs in answer to an RPC with a misplaced
-        GRAFT name no other peers, so that spam gets no information (go)."""
+        """Return `prune`, or another kind of PRUNE if the PRUNE must, or must not, name other peers.
+
+        With `exchange_always` every PRUNE that has a backoff names other peers. Otherwise a PRUNE to a peer with a
+        negative score names none. With parameters of 1.1, the PRUNEs in answer to an RPC with a misplaced GRAFT
+        (`Mesh.hides_peers`) name none either, so that an attacker learns nothing from them (go).
+        """
         if self._parameters.exchange_always:
             return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
-        if self._uses_11 and reason not in (TAKEN_IN, MEMBER, MESH_IS_FULL):
+        if self._uses_11 and reason not in (ACCEPTED, MEMBER, MESH_IS_FULL):
             self._mesh.hides_peers = True
             self._shell.outbox.clear_prune_peers(peer)
         return prune if self._welcome else min(prune, BACKOFF_PRUNE)
 
     def _penalise(self, peer: PeerId, topic: TopicId) -> None:
-        """Count a GRAFT in backoff (BACKOFF-7)."""
+        """Count a GRAFT in backoff as misbehaviour (BACKOFF-7)."""
         parameters = self._parameters
         flood = is_flood(
             self._shell.now,
@@ -187,17 +189,21 @@ class MeshRequests:
         )
         self._standing.penalise(peer, parameters.early_graft_penalty * (2.0 if flood else 1.0))
 
-    def _makes_way(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
-        """Prune a member with a lent place for a peer with its own place (PLACES-2). Return whether it was done."""
+    def _free_place(self, topic: TopicId, mesh: PeerGroup, peer: PeerId) -> bool:
+        """Prune a member with a lent place, if there is one and `peer` would have a place of its own (PLACES-2).
+
+        Return whether a member was pruned.
+        """
         spread = self._mesh.spread
         lent = spread.lent(self._shell.draw(Purpose.MAKE_WAY, topic, key_of(peer)), mesh)
         if not lent or not spread.has_place(peer, mesh):
             return False
-        self._mesh.prune(topic, lent[0], self._mesh.others(topic, lent[0], REFUSING))
+        self._mesh.prune(topic, lent[0], self._mesh.peers_to_name(topic, lent[0], REFUSING))
         return True
 
     def _dial(self, sender: ConnectedPeer, prune: Prune) -> None:
-        """Dial peers that a PRUNE names: the first ones (1.0), or a draw if the sender is trusted (1.1)."""
+        """Dial peers that a PRUNE names: the first ones (1.0), or random ones if the score of the sender allows it
+        (1.1)."""
         count, shell = self._parameters.dials_per_prune, self._shell
         if not self._uses_11:
             named = [known.peer for known in prune.peers[:count] if known.peer != shell.node]

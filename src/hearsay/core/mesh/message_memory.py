@@ -1,18 +1,20 @@
 """The memory of gossipsub: the message cache, and the messages that peers do not want.
 
-The cache (r1, "The message cache is a data structure that stores windows of message IDs"): `put` adds to the current
-window, `get` finds a message that is still kept, `window` names the ids of the last `gossip` windows of a topic,
-`shift` closes the current window and discards what is older than `length` windows. IDONTWANT is v1.2's.
+The cache has windows (r1, "The message cache is a data structure that stores windows of message IDs"): `put` adds a
+message to the open window, `get` finds a message that is still kept, and `gossip` returns the ids of the last
+`history_gossip` windows. `shift` closes the open window and discards messages older than `history_length` windows. An
+unwanted message is one that a peer has named in an IDONTWANT (v1.2).
 
-* CACHE-1: At most `limit` messages are kept, and `max_bytes` of memory unless that is 0; the oldest is removed first.
-* CACHE-2: The answers to IWANTs of a peer are counted with the message, so that reconnecting does not reset a peer's
-  count. There are at most `MAX_COUNTED` of these counts.
-* IDONTWANT-4: A message is not forwarded to a peer that does not want it, along the mesh and the fan-out, and is not
-  sent to it for an IWANT. Peers that only flood send no IDONTWANT. With `withdraw_unwanted` the driver is asked to
-  remove waiting copies from the peer's queue (rust). Each withheld copy along the mesh or the fan-out is reported
-  (`CopyWithheld`). js sent IDONTWANT long before it obeyed it (`heeds_idontwant`).
-* IDONTWANT-5: All state of peers is bounded; the oldest is removed first. A peer's IDONTWANTs end with its
-  connection.
+* CACHE-1: At most `max_cached_messages` messages are kept, in at most `max_cached_bytes` of memory unless this
+  parameter is 0. The oldest message is removed first.
+* CACHE-2: For each kept message, the requests of each peer by IWANT are counted. The counts last as long as the
+  message, so that a peer cannot reset them by reconnecting. There are at most `MAX_COUNTED` counts.
+* IDONTWANT-4: A peer that does not want a message gets no copy of it, except by flood publishing. Peers that only
+  flood send no IDONTWANT. With `withdraw_unwanted` the driver is asked to remove copies from the peer's send queue
+  (rust). Each copy that is not sent is reported (`CopyWithheld`), unless it would answer an IWANT. For a long time js
+  sent IDONTWANT without obeying it (`heeds_idontwant`).
+* IDONTWANT-5: The number of remembered ids is bounded; the oldest is removed first. The IDONTWANTs of a peer are
+  forgotten when its connection ends.
 """
 
 from __future__ import annotations
@@ -22,26 +24,28 @@ from collections.abc import Iterable, Iterator
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import IDontWant, Message
 from hearsay.core.language.sizes import message_footprint
+from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.rules.message_rules import accepted_ids, is_forgotten
 from hearsay.core.shell.seen import Windows
 
 MAX_COUNTED = 100_000
-"""Maximum number of counts, by message and peer. Beyond it, the counts of the message requested first are removed."""
+"""Maximum number of counts, one for each message and peer. If there are more, the counts of the message that was
+requested first are removed."""
 
 
 class MessageCache:
-    """The messages that can be gossiped about and sent on request."""
+    """The messages that the router can announce in gossip and send on request."""
 
-    def __init__(self, length: int, gossip: int, limit: int, max_bytes: int = 0) -> None:
-        self._length = length
-        self._gossip = gossip
-        self._limit = limit
-        self._max_bytes = max_bytes
+    def __init__(self, parameters: GossipsubParameters) -> None:
+        self._length = parameters.history_length
+        self._gossip = parameters.history_gossip
+        self._limit = parameters.max_cached_messages
+        self._max_bytes = parameters.max_cached_bytes
         self._bytes = 0
         self._messages: dict[MessageId, Message] = {}
         self._answers: dict[MessageId, dict[PeerId, int]] = {}
         self._counted = 0
-        """Entries in all of `_answers`."""
+        """Number of counts in `_answers`, over all messages."""
         self._windows: Windows[Message] = Windows()
 
     def put(self, message: Message) -> None:
@@ -58,7 +62,8 @@ class MessageCache:
         return self._messages.get(message_id)
 
     def count_answer(self, message_id: MessageId, peer: PeerId) -> int:
-        """Count one more answer to a peer, and return the count, which is kept when the peer disconnects."""
+        """Count a request of a peer for a kept message. Return the number of the peer's requests for it, this one
+        included (CACHE-2)."""
         counts = self._answers.setdefault(message_id, {})
         if peer not in counts:
             self._counted += 1
@@ -68,12 +73,8 @@ class MessageCache:
             self._counted -= len(self._answers.pop(next(iter(self._answers))))
         return count
 
-    def window(self, topic: TopicId) -> tuple[MessageId, ...]:
-        """Return the ids of a topic in the gossip windows, ascending."""
-        return tuple(sorted(self.gossip().get(topic, ())))
-
     def gossip(self) -> dict[TopicId, list[MessageId]]:
-        """Return the ids in the gossip windows by topic."""
+        """Return the ids in the last `history_gossip` windows, by topic."""
         by_topic: dict[TopicId, list[MessageId]] = {}
         for message in self._windows.last(self._gossip):
             by_topic.setdefault(message.topic, []).append(message.id)
@@ -100,43 +101,39 @@ class MessageCache:
 
 
 class Unwanted:
-    """The messages that each peer does not want."""
+    """The ids of unwanted messages, by peer."""
 
-    def __init__(self, ttl_heartbeats: int, max_rpcs: int, max_ids: int, max_ids_of_peer: int, limit: int) -> None:
-        self._ttl = ttl_heartbeats
-        self._max_rpcs = max_rpcs
-        self._max_ids = max_ids
-        self._max_ids_of_peer = max_ids_of_peer
-        self._limit = limit
+    def __init__(self, parameters: GossipsubParameters) -> None:
+        self._parameters = parameters
         self._by_peer: dict[PeerId, dict[MessageId, int]] = {}
         self._order: dict[tuple[PeerId, MessageId], int] = {}
-        """Number of the last heartbeat before each IDONTWANT, by peer and message, the oldest first."""
+        """By peer and message, the number of the last heartbeat before the IDONTWANT; the oldest entry first."""
         self._rpcs: dict[PeerId, int] = {}
-        """Number of RPCs with IDONTWANT of each peer since the last heartbeat."""
+        """By peer, the number of RPCs with IDONTWANT since the last heartbeat."""
         self._ids: dict[PeerId, int] = {}
-        """Number of accepted ids of each peer since the last heartbeat."""
+        """By peer, the number of accepted ids since the last heartbeat."""
         self.tick = 0
 
     def __len__(self) -> int:
         return len(self._order)
 
     def receive(self, peer: PeerId, parts: Iterable[IDontWant]) -> tuple[list[MessageId], int]:
-        """Remember the IDONTWANTs of one RPC. Return the accepted ids, and the number of ids over a limit."""
+        """Remember the IDONTWANTs of one RPC. Return the accepted ids, and the number of ids beyond a limit."""
         ids = [message_id for part in parts for message_id in part.ids]
         if not ids:
             return [], 0
-        before = self._rpcs.get(peer, 0)
-        self._rpcs[peer] = before + 1
-        accepted_before = self._ids.get(peer, 0)
+        own = self._parameters
+        rpcs, before = self._rpcs.get(peer, 0), self._ids.get(peer, 0)
         accepted = accepted_ids(
-            before, self._max_rpcs, len(ids), self._max_ids, accepted_before, self._max_ids_of_peer
+            rpcs, own.max_idontwants, len(ids), own.max_ids_per_idontwant, before, own.max_idontwant_ids
         )
-        self._ids[peer] = accepted_before + accepted
+        self._rpcs[peer] = rpcs + 1
+        self._ids[peer] = before + accepted
         for message_id in ids[:accepted]:
             self._order.pop((peer, message_id), None)
             self._order[peer, message_id] = self.tick
             self._by_peer.setdefault(peer, {})[message_id] = self.tick
-        while len(self._order) > self._limit:
+        while len(self._order) > own.max_unwanted:
             self._forget(*next(iter(self._order)))
         return ids[:accepted], len(ids) - accepted
 
@@ -157,11 +154,9 @@ class Unwanted:
         self.tick = tick
         self._rpcs.clear()
         self._ids.clear()
-        while self._order:
-            (peer, message_id), said = next(iter(self._order.items()))
-            if not is_forgotten(said, tick, self._ttl):
-                return
-            self._forget(peer, message_id)
+        ttl_heartbeats = self._parameters.idontwant_ttl_heartbeats
+        while self._order and is_forgotten(self._order[oldest := next(iter(self._order))], tick, ttl_heartbeats):
+            self._forget(*oldest)
 
     def _forget(self, peer: PeerId, message_id: MessageId) -> None:
         del self._order[peer, message_id]

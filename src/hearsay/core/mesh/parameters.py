@@ -9,7 +9,7 @@ from enum import StrEnum
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import GaterParameters
-from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.score_parameters import ScoreSet
 from hearsay.core.shell.parameters import (
     RouterParameters,
     Violation,
@@ -22,18 +22,18 @@ from hearsay.core.shell.parameters import (
 )
 
 _NEVER_FULL = 1 << 60
-"""Size of a mesh that refuses no peer."""
+"""Value of `refuse_from` for a mesh that accepts all GRAFTs; no mesh is that large."""
 
 
 class PruneTrigger(StrEnum):
-    """Sizes from which upkeep prunes the mesh: above D_high (r1, guide, js), or at D_high (go, rust)."""
+    """Size at which upkeep prunes a mesh: above D_high (r1, guide, js), or at D_high (go, rust)."""
 
     ABOVE_HIGH = "above_high"
     AT_HIGH = "at_high"
 
 
 class FullMesh(StrEnum):
-    """Answer to a GRAFT when the mesh has D_high peers: accept it (r1), or refuse it with PRUNE (v1.1)."""
+    """Answer to a GRAFT when the mesh has D_high peers or more: accept it (r1), or refuse it with PRUNE (v1.1)."""
 
     ACCEPT = "accept"
     REFUSE = "refuse"
@@ -51,32 +51,32 @@ class MeshParameters(RouterParameters):
     """Parameters of the mesh, its heartbeat, backoffs and peer exchange."""
 
     prune_backoff_ms: int = milliseconds(0)
-    """Time without a GRAFT after a PRUNE (v1.1: 60 000); 0 turns backoff off."""
+    """Time after a PRUNE without GRAFTs from either side (v1.1: 60 000); 0: no backoff."""
     unsubscribe_backoff_ms: int = milliseconds(10_000)
-    """Time without a GRAFT after a PRUNE that is sent because a node leaves the topic."""
+    """Backoff after a PRUNE that a node sends because it leaves the topic."""
     max_backoff_ms: int = milliseconds(3_600_000)
-    """Longest backoff that is accepted from a peer."""
+    """Longest backoff that a peer's PRUNE can begin."""
     backoff_slack_heartbeats: int = integer(2, low=0)
-    """Heartbeats that the router's own GRAFT waits after the end of a backoff."""
+    """Heartbeat intervals that the router's own GRAFT waits after the end of a backoff."""
     max_backoffs: int = integer(100_000, low=1)
-    """Backoffs that are remembered; the oldest is dropped first."""
+    """Limit on remembered backoffs; the oldest is removed first."""
     exchange_peers: int = integer(0, low=0, high=1_000)
-    """Other peers that a PRUNE names."""
+    """Number of peers that a PRUNE names."""
     accept_exchange: bool = False
-    """Dial peers that a PRUNE names."""
+    """Dial peers that a received PRUNE names."""
     exchange_dials: int = integer(0, low=0, high=1_000)
-    """Peers of one PRUNE that are dialled; 0: as many as `exchange_peers`."""
+    """Limit on dialled peers of one PRUNE; 0: as many as `exchange_peers`."""
 
     degree: int = integer(6, low=0)
     """D, the mesh degree. Without a mesh, `degree`, `degree_low` and `degree_high` are all 0."""
     degree_low: int = integer(4, low=0)
     """D_low: the heartbeat grafts peers when the mesh has fewer."""
     degree_high: int = integer(12, low=0)
-    """D_high: the heartbeat prunes peers when the mesh has more."""
+    """D_high: the heartbeat prunes peers when the mesh has more (see `prune_trigger`)."""
     prune_trigger: PruneTrigger = choice(PruneTrigger.ABOVE_HIGH)
-    """Prune when the mesh is larger than D_high, or already when it has D_high peers."""
+    """Size at which the heartbeat prunes a mesh: more than D_high peers, or D_high peers."""
     full_mesh: FullMesh = choice(FullMesh.ACCEPT)
-    """Answer to a GRAFT when the mesh has D_high peers."""
+    """Answer to a GRAFT when the mesh has D_high peers or more."""
     unknown_graft: UnknownGraft = choice(UnknownGraft.PRUNE)
     """Answer to a GRAFT for a topic that the node has not joined."""
     heartbeat_interval_ms: int = milliseconds(1000, low=1)
@@ -84,9 +84,9 @@ class MeshParameters(RouterParameters):
     first_heartbeat_ms: int = milliseconds(1000)
     """Time until the first heartbeat."""
     first_heartbeat_spread_ms: int = milliseconds(1000)
-    """Range of a random delay that is added to `first_heartbeat_ms`."""
+    """Maximum of a random delay that is added to `first_heartbeat_ms`."""
     places_per_address: int = integer(0, low=0)
-    """Mesh members of one IP address that are not pruned in favour of peers with other addresses; 0: all."""
+    """Mesh members at one IP address that are not pruned in favour of peers at other addresses; 0: all."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.degree_low > self.degree:
@@ -101,23 +101,23 @@ class MeshParameters(RouterParameters):
 
     @property
     def prune_from(self) -> int:
-        """Return the size from which upkeep prunes a mesh."""
+        """Return the smallest size of a mesh that upkeep prunes."""
         return self.degree_high + (self.prune_trigger is PruneTrigger.ABOVE_HIGH)
 
     @property
     def refuse_from(self) -> int:
-        """Return the size from which a mesh refuses a GRAFT."""
+        """Return the smallest size of a mesh that refuses a GRAFT."""
         return self.degree_high if self.full_mesh is FullMesh.REFUSE else _NEVER_FULL
 
     @property
     def backoff_slack_us(self) -> Micros:
-        """Time that the router's own GRAFT waits after a backoff."""
+        """Return the time that the router's own GRAFT waits after the end of a backoff."""
         return self.backoff_slack_heartbeats * self.heartbeat_interval_ms * 1000
 
 
 class OutboundWhenFull(StrEnum):
-    """Peers that a full mesh accepts: those that this node dialled (go, js), these while the mesh has fewer than
-    D_out of them (nim), or none (rust). The first is v1.1's: an attacker can dial, but cannot make others dial."""
+    """Peers whose GRAFT a full mesh accepts: all that this node dialled (v1.1, go, js), such peers while fewer than
+    D_out members are dialled (nim), or none (unreleased rust). An attacker can dial this node, not make it dial."""
 
     ALWAYS = "always"
     QUOTA = "quota"
@@ -125,8 +125,8 @@ class OutboundWhenFull(StrEnum):
 
 
 class OutboundRepair(StrEnum):
-    """Dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise: D_out, or as many as there
-    is room for (js)."""
+    """Number of dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise: D_out, or up to D
+    (js)."""
 
     TO_DEGREE_OUT = "to_degree_out"
     TO_DEGREE = "to_degree"
@@ -141,8 +141,8 @@ class Median(StrEnum):
 
 
 class OpportunityChoice(StrEnum):
-    """Peers that a mesh with a low median score grafts: random peers above the median, the first in order of ids
-    above it (jvm), or the first at or above it (nim)."""
+    """Peers that a mesh with a low median score grafts: random peers above the median, the first above it in the
+    order of ids (jvm), or the first at or above it (nim)."""
 
     DRAWN_ABOVE = "drawn_above"
     FIRST_ABOVE = "first_above"
@@ -150,15 +150,16 @@ class OpportunityChoice(StrEnum):
 
 
 class GraftChoice(StrEnum):
-    """Peers that a mesh with too few grafts: random ones without a negative score, or the best (nim)."""
+    """Peers that the heartbeat grafts into a mesh below D_low: random peers without a negative score, or those with
+    the best scores (nim)."""
 
     RANDOM = "random"
     BEST = "best"
 
 
 class UnwelcomeGraft(StrEnum):
-    """Answer to a GRAFT of a peer with a negative score: PRUNE (v1.1); or the mesh accepts the peer until the next
-    heartbeat, and below `publish` there is no answer (nim)."""
+    """Answer to a GRAFT of a peer with a negative score: PRUNE (v1.1), or none (nim): the peer enters the mesh until
+    the next heartbeat, unless its score is below `publish`."""
 
     PRUNE = "prune"
     TAKEN_IN = "taken_in"
@@ -173,8 +174,8 @@ class DirectGraft(StrEnum):
 
 
 class UnsubscribedGraft(StrEnum):
-    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the same answer as to a
-    subscriber; a peer that is accepted then counts as a subscriber (go, js, nim, jvm)."""
+    """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the answer that a
+    subscriber would get; if this peer enters the mesh, it counts as a subscriber (go, js, nim, jvm)."""
 
     PRUNE = "prune"
     IGNORE = "ignore"
@@ -190,37 +191,38 @@ class LateExtensions(StrEnum):
 
 
 class SupportersTold(StrEnum):
-    """Routers that send metadata to a peer that supports parts without requesting them: those that request parts and
-    so need the peer's parts (go, nim), or all that support parts (rust)."""
+    """Routers that send metadata to a peer that only supports parts: routers that request parts (go, nim), or all
+    routers that support parts (rust)."""
 
     BY_REQUESTERS = "by_requesters"
     BY_ALL = "by_all"
 
 
 class GossipTargets(StrEnum):
-    """Draw D_lazy of all topic peers and then exclude the mesh (r1, simsub), or exclude it first (guide, go)."""
+    """Order of two steps of gossip: draw D_lazy peers and then exclude the mesh (r1, simsub), or the reverse (guide,
+    go)."""
 
     SELECT_THEN_FILTER = "select_then_filter"
     FILTER_THEN_SELECT = "filter_then_select"
 
 
 class SeenBy(StrEnum):
-    """Remember ids for a time (r1), or as long as the message cache keeps them (simsub's actor)."""
+    """Time that message ids are remembered: `seen_ttl_ms` (r1), or `history_length` heartbeats (simsub's actor)."""
 
     TIME = "time"
     HISTORY = "history"
 
 
 class FanoutTopUp(StrEnum):
-    """Replace lost fan-out peers in the heartbeat (r1) or at the next publish (guide)."""
+    """Time to replace lost fan-out peers: the heartbeat (r1), or the next publication (guide)."""
 
     HEARTBEAT = "heartbeat"
     PUBLISH = "publish"
 
 
 class ShortMesh(StrEnum):
-    """Peers that get a publish if the mesh has fewer than D: the mesh only (r1, go), or also random others up to D
-    (rust, js)."""
+    """Peers that get the node's own messages if the mesh has fewer than D peers: the mesh (r1, go), or also random
+    others up to D (rust, js)."""
 
     MESH_ONLY = "mesh_only"
     TOP_UP = "top_up"
@@ -233,82 +235,82 @@ class GossipsubParameters(MeshParameters):
     score: ScoreSet | None = table(ScoreSet)
     """Parameters of peer scores, `[router.score]`; without the table all scores are 0."""
     gater: GaterParameters | None = table(GaterParameters)
-    """Parameters of the gater, `[router.gater]`, which drops messages of some peers under load."""
+    """Parameters of the gater, `[router.gater]`, which drops messages of some peers while validation is
+    overloaded."""
     degree_score: int = integer(0, low=0)
-    """D_score: peers with the best scores that stay when the mesh is pruned (v1.1: 4)."""
+    """D_score: number of best-scored peers that stay when the mesh is pruned (v1.1: 4)."""
     degree_out: int = integer(0, low=0)
-    """D_out: least number of mesh members that this node has dialled; at most D / 2 and below D_low (v1.1: 2)."""
+    """D_out: least number of mesh members that this node dialled; at most D / 2 and below D_low (v1.1: 2)."""
     outbound_when_full: OutboundWhenFull = choice(OutboundWhenFull.ALWAYS)
     """Peers whose GRAFT is accepted although the mesh is full."""
     outbound_repair: OutboundRepair = choice(OutboundRepair.TO_DEGREE_OUT)
-    """Dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise."""
+    """Number of dialled peers that stay in a pruned mesh if fewer than D_out would stay otherwise."""
     opportunistic_graft_ticks: int = integer(0, low=0)
-    """Heartbeats between two checks of the mesh's median score (v1.1: 60); 0 is off."""
+    """Heartbeats between two checks of the mesh's median score (v1.1: 60); 0: no checks."""
     opportunistic_graft_peers: int = integer(2, low=0)
-    """Peers that are grafted after a check with a low median."""
+    """Peers that are grafted if a check finds a low median."""
     median: Median = choice(Median.UPPER)
     """Median of an even number of scores."""
     opportunity_choice: OpportunityChoice = choice(OpportunityChoice.DRAWN_ABOVE)
-    """Better peers that are grafted after a check with a low median."""
+    """Peers with better scores that are grafted if the median is low."""
     graft_choice: GraftChoice = choice(GraftChoice.RANDOM)
-    """Peers that are grafted when the mesh has too few."""
+    """Peers that the heartbeat grafts into a mesh below D_low."""
     graft_on_subscribe: bool = False
-    """Graft a peer at once when it subscribes and the mesh has too few (rust, js)."""
+    """Graft a peer at once when it subscribes and the mesh is below D_low (rust, js)."""
     unwelcome_graft: UnwelcomeGraft = choice(UnwelcomeGraft.PRUNE)
     """Answer to a GRAFT of a peer with a negative score."""
     graft_flood_ms: int = milliseconds(10_000)
-    """A GRAFT within this time after a PRUNE counts twice as misbehaviour."""
+    """Time after a PRUNE in which a GRAFT counts twice as misbehaviour."""
     early_graft_ms: int = milliseconds(0)
-    """A GRAFT within this time before the end of a backoff is accepted (nim: 4 000)."""
+    """Time before the end of a backoff in which a GRAFT is accepted (nim: 4 000)."""
     early_graft_penalty: float = share(1.0)
-    """Misbehaviour that is counted for a GRAFT during a backoff (nim: 0.1)."""
+    """Misbehaviour that a GRAFT during a backoff adds (nim: 0.1)."""
     flood_publish: bool = False
-    """Send the node's own messages to all peers in the topic."""
+    """Send the node's own messages to all topic peers whose scores allow it."""
     flood_publish_mbit: int = integer(0, low=0)
-    """Rate that limits `flood_publish` to as many peers as it can serve in a heartbeat, at least D_low (nim:
-    100); 0 is unlimited."""
+    """Uplink rate that limits `flood_publish` to the peers served in a heartbeat interval, at least D_low (nim: 100);
+    0 is unlimited."""
     gossip_factor: float = share(0.0)
-    """Share of the topic's other peers that get gossip, if this share is more than D_lazy peers (v1.1: 0.25)."""
+    """Share of the eligible peers that get gossip, if this share is more than D_lazy peers (v1.1: 0.25)."""
     max_ihave_messages: int = integer(0, low=0)
-    """RPCs with IHAVE of one peer that are handled in a heartbeat (v1.1: 10); 0 is unlimited."""
+    """Limit on RPCs with IHAVE of one peer between two heartbeats (v1.1: 10); 0 is unlimited."""
     ihave_parts_count: bool = False
-    """Count the IHAVEs of joined topics for `max_ihave_messages`, not RPCs (jvm)."""
+    """Apply `max_ihave_messages` to IHAVEs of joined topics, not to RPCs (jvm)."""
     ihave_ids_of_rpc: bool = False
     """Apply `max_ids_per_ihave` to all IHAVEs of an RPC together (js)."""
     max_iwant_messages: int = integer(0, low=0)
-    """RPCs with IWANT of one peer that are handled in a heartbeat (js: 10); 0 is unlimited."""
+    """Limit on RPCs with IWANT of one peer between two heartbeats (js: 10); 0 is unlimited."""
     iwant_followup_ms: int = milliseconds(3_000, low=1)
-    """Time in which a peer must send a message that was requested after its IHAVE."""
+    """Time after an IWANT in which the peer must send the requested message."""
     tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
-    """Ids of an IWANT whose messages are awaited."""
+    """Ids of an IWANT that count as promises."""
     direct_connect_ticks: int = integer(0, low=0)
-    """Heartbeats between two checks that direct peers are connected (v1.1: 300); 0 is off."""
+    """Heartbeats between two dials of missing direct peers (v1.1: 300); 0: no dials."""
     direct_graft: DirectGraft = choice(DirectGraft.PRUNE)
     """Answer to a GRAFT of a direct peer."""
     unsubscribed_graft: UnsubscribedGraft = choice(UnsubscribedGraft.PRUNE)
     """Answer to a GRAFT of a peer without a subscription to the topic."""
     member_graft_is_judged: bool = False
-    """Check the GRAFT of a mesh member like that of any other peer; the member may then leave the mesh (jvm)."""
+    """Check the GRAFT of a mesh member like a GRAFT of any other peer; the member may then be pruned (jvm)."""
     backoff_on_unsubscribe: bool = False
     """Begin a backoff of `prune_backoff_ms` when a mesh member unsubscribes (rust)."""
     backoff_when_not_joined: bool = False
     """Begin a backoff for a PRUNE of a topic that the node has not joined (jvm)."""
     backoff_until_forgotten: bool = False
-    """Send no GRAFT until a purge, every 15 heartbeats, has removed the expired backoff (go, js)."""
+    """Send no GRAFT until the backoff is removed; ended backoffs are removed every 15 heartbeats (go, js)."""
     exchange_always: bool = False
-    """Name other peers in every PRUNE (jvm)."""
+    """Name peers in every PRUNE (jvm)."""
     mesh_before_gossip: bool = False
     """Handle GRAFT and PRUNE of an RPC before IHAVE and IWANT (jvm)."""
     asked_peer_must_send: bool = False
-    """Only a copy from the peer that was asked counts as its answer to an IWANT (jvm)."""
+    """A promise is kept only by a copy from the peer that got the IWANT (jvm)."""
     direct_peers: tuple[tuple[int, int], ...] = pairs()
-    """Pairs of simulated nodes that are direct peers of each other, `[[1, 5], [2, 7]]`; they are connected from
-    the start."""
+    """Pairs of simulated nodes that are direct peers, `[[1, 5], [2, 7]]`, and are connected from the start."""
     graylisted_subscriptions: bool = True
     """Accept subscriptions of graylisted peers (go, rust)."""
 
     extensions: bool = False
-    """Speak 1.3 even without an extension."""
+    """Speak 1.3 even if no extension is supported."""
     partial_messages: bool = False
     """Support partial messages; the router then speaks 1.3."""
     test_extension: bool = False
@@ -316,75 +318,75 @@ class GossipsubParameters(MeshParameters):
     late_extensions: LateExtensions = choice(LateExtensions.PENALISE)
     """Reaction to an extensions control after a peer's first RPC."""
     supporters_told: SupportersTold = choice(SupportersTold.BY_REQUESTERS)
-    """Routers that send metadata to a peer that supports parts without requesting them."""
+    """Routers that send metadata to a peer that only supports parts."""
     partial_group_heartbeats: int = integer(3, low=1)
-    """Heartbeats that a group is kept after it was published or received (rust: 5)."""
+    """Heartbeats for which a group is kept after a publication, or after a peer opened it (rust: 5)."""
     max_peer_groups: int = integer(255, low=0)
-    """Groups of a topic that peers may open."""
+    """Limit on a topic's groups that peers opened."""
     max_groups_per_peer: int = integer(8, low=0)
-    """Groups of a topic that one peer may open."""
+    """Limit on a topic's groups that one peer opened."""
     max_metadata_bytes: int = integer(1_000, low=1)
-    """Largest size of metadata that is accepted (go: unlimited)."""
+    """Limit on the size of accepted metadata (go: unlimited)."""
 
     degree_lazy: int = integer(6, low=0)
-    """D_lazy: peers that get gossip in a heartbeat."""
+    """D_lazy: number of peers that get gossip in a heartbeat."""
     gossip_targets: GossipTargets = choice(GossipTargets.SELECT_THEN_FILTER)
-    """Draw the peers that get gossip before or after the mesh is excluded."""
+    """Order of two steps: draw the peers that get gossip, and exclude the mesh."""
     history_length: int = integer(5, low=1, high=100_000)
-    """Windows that a message is kept in the cache, the current one included (simsub: 121)."""
+    """Windows for which a message stays in the cache, the current one included (simsub: 121)."""
     history_gossip: int = integer(3, low=0, high=100_000)
-    """Windows whose messages are gossiped, the current one included."""
+    """Windows whose messages are announced in gossip, the current one included."""
     seen_by: SeenBy = choice(SeenBy.TIME)
-    """Rule for how long message ids are remembered."""
+    """Time that message ids are remembered: `seen_ttl_ms`, or `history_length` heartbeats."""
     fanout_ttl_ms: int = milliseconds(60_000)
-    """Time without a publish after which the fan-out peers of a topic are dropped."""
+    """Time without a publication after which the fan-out of a topic ends."""
     fanout_top_up: FanoutTopUp = choice(FanoutTopUp.HEARTBEAT)
     """Time at which lost fan-out peers are replaced."""
     short_mesh: ShortMesh = choice(ShortMesh.MESH_ONLY)
-    """Peers that get the node's own messages when the mesh has fewer than D."""
+    """Peers that get the node's own messages if the mesh has fewer than D peers."""
     graft_on_missing: int = integer(0, low=0)
-    """IHAVEs with unknown messages after which a peer is grafted; 0 is off."""
+    """Number of IHAVEs with unknown messages after which their sender is grafted; 0: never."""
     missing_window_heartbeats: int = integer(5, low=1)
-    """Heartbeats over which `graft_on_missing` counts."""
+    """Heartbeats between two resets of the counts for `graft_on_missing`."""
     max_ids_per_ihave: int = integer(5_000, low=1)
-    """Ids of one IHAVE that are sent, and that are handled."""
+    """Limit on the ids of an IHAVE that is sent or handled."""
     max_ids_per_iwant: int = integer(5_000, low=1)
-    """Ids that are requested of one peer in a heartbeat, and that are answered."""
+    """Limit between two heartbeats on the ids requested of one peer, and on the ids that one peer requests."""
     max_ids_asked: int = integer(0, low=0)
-    """Ids that are requested of one peer in a heartbeat, if fewer than `max_ids_per_iwant` (nim: 10); 0: no
-    further limit."""
+    """Further limit on the ids requested of one peer between two heartbeats (nim: 10); 0: none."""
     ask_again_heartbeats: int = integer(0, low=0)
-    """Heartbeats in which a requested id is not requested of another peer; 0 is off."""
+    """Heartbeats in which a requested id is not requested again; 0: none."""
     iwant_answers_per_id: int = integer(3, low=0)
-    """Times that one message is sent to one peer on request (simsub: 1 000 000)."""
+    """Limit on copies of one message to one peer on request (simsub: 1 000 000)."""
     max_cached_messages: int = integer(200_000, low=1)
-    """Messages in the cache."""
+    """Limit on messages in the cache."""
     max_cached_bytes: int = integer(0, low=0)
-    """Memory of the message cache; 0 is unlimited."""
+    """Limit on memory of the message cache; 0 is unlimited."""
     idontwant_threshold_bytes: int = integer(0, low=0)
-    """Size from which the mesh gets an IDONTWANT for a received message (v1.2); 0 is off."""
+    """Smallest size of a message for which the mesh gets an IDONTWANT (v1.2); 0 is off."""
     idontwant_on_publish: bool = False
-    """Send IDONTWANT for the node's own messages too (go)."""
+    """Send IDONTWANT also for the node's own messages (go)."""
     idontwant_ttl_heartbeats: int = integer(3, low=1)
-    """Heartbeats that a peer's IDONTWANT is remembered."""
+    """Heartbeats for which an IDONTWANT is remembered."""
     max_ids_per_idontwant: int = integer(10, low=1)
-    """Ids of IDONTWANTs that are accepted from one RPC."""
+    """Limit on the ids in the IDONTWANTs of one RPC."""
     max_idontwants: int = integer(1_000, low=1)
-    """RPCs with IDONTWANT that are accepted from one peer in a heartbeat."""
+    """Limit on RPCs with IDONTWANT of one peer between two heartbeats."""
     max_idontwant_ids: int = integer(0, low=0)
-    """Ids that are accepted from one peer in a heartbeat, in all RPCs (js, nim, jvm); 0 is unlimited."""
+    """Limit on the ids in the IDONTWANTs of one peer between two heartbeats (js, nim, jvm); 0 is unlimited."""
     heeds_idontwant: bool = True
     """Do not send a peer the messages that its IDONTWANT names (js until August 2026: off)."""
     max_unwanted: int = integer(100_000, low=1)
-    """Ids of all peers' IDONTWANTs that are remembered."""
+    """Limit on remembered ids of all IDONTWANTs."""
     withdraw_unwanted: bool = False
-    """Remove a copy from the peer's send queue when its IDONTWANT arrives (rust)."""
+    """Remove copies from a peer's send queue when its IDONTWANT names them (rust)."""
     skip_senders: bool = False
-    """Send no copy to a peer that sent one during validation (rust, nim)."""
+    """Send no copy to a peer that sent one during the validation (rust, nim)."""
 
     @property
     def uses_11(self) -> bool:
-        """True if any parameter of gossipsub 1.1 is set."""
+        """True if a parameter is set that needs the rules of gossipsub 1.1. Backoffs and peer exchange do not need
+        these rules."""
         return (
             self.score is not None
             or self.gater is not None
@@ -401,12 +403,12 @@ class GossipsubParameters(MeshParameters):
 
     @property
     def speaks_13(self) -> bool:
-        """True if any extension of gossipsub 1.3 is on."""
+        """True if the router speaks gossipsub 1.3: an extension is supported, or `extensions` is set."""
         return self.extensions or self.partial_messages or self.test_extension
 
     @property
     def max_ids_asked_per_peer(self) -> int:
-        """Return the maximum number of ids that are requested of one peer in a heartbeat."""
+        """Return the maximum number of ids that are requested of one peer between two heartbeats."""
         return min(self.max_ids_asked or self.max_ids_per_iwant, self.max_ids_per_iwant)
 
     def cross_rules(self) -> Iterator[Violation]:
@@ -417,9 +419,9 @@ class GossipsubParameters(MeshParameters):
             limits = f"must be below degree_low ({self.degree_low}) and at most half of degree ({self.degree})"
             yield Violation("degree_out", self.degree_out, limits)
         if self.direct_peers and not self.direct_connect_ticks:
-            yield Violation("direct_peers", self.direct_peers, "only with direct_connect_ticks above 0")
+            yield Violation("direct_peers", self.direct_peers, "needs direct_connect_ticks above 0")
         if self.score is not None and self.places_per_address:
-            rule = "must be 0 with a score, whose part P6 is about addresses"
+            rule = "must be 0 with a score, since its part P6 counts the peers of an address"
             yield Violation("places_per_address", self.places_per_address, rule)
         if self.history_gossip > self.history_length:
             rule = f"must not be above history_length ({self.history_length})"

@@ -1,33 +1,40 @@
-"""Partial messages: parts of a message, exchanged before any peer has all of them (gossipsub v1.3's first extension).
+"""Partial messages: peers exchange parts of a message before they have all of them (gossipsub v1.3's first
+extension).
 
-The application chooses the content for each peer (`PartialApplication`), and the router chooses the peers. The state
-per topic, group and peer is kept for a few heartbeats, within bounds.
+A group is one message in parts. The application chooses the content for each peer (`PartialApplication`), and the
+router chooses the peers. The router keeps its state of each group and peer for a few heartbeats, within bounds.
 
-* PARTIAL-1: SUBSCRIBE announces to a peer of 1.3 the router's use of partial messages in the topic. It is sent again
-  when the use changes. A router that requests parts also supports them; UNSUBSCRIBE ends the use.
+* PARTIAL-1: A SUBSCRIBE to a peer of 1.3 announces the router's use of partial messages in the topic. The SUBSCRIBE
+  is sent again when the use changes. A router that requests parts also supports them. UNSUBSCRIBE ends the use.
 * PARTIAL-2: Two routers exchange partial messages if both have announced the extension (EXT-3), one requests parts in
-  the topic and the other at least supports them. A router that requests parts gets parts. A router that only supports
-  them gets metadata; with `supporters_told`, also from routers that only support parts.
-* PARTIAL-3: A peer that requests parts gets no full messages from a router that supports parts, except those that it
-  requests by IWANT. A router that requests parts accepts full messages, too.
+  the topic, and the other one requests or supports them. A router that requests parts gets parts. A router that only
+  supports parts gets metadata from routers that request parts; with `supporters_told` = `by_all`, it gets metadata
+  from all routers that support parts.
+* PARTIAL-3: A peer that requests parts gets no full messages from a router that supports parts, except the messages
+  that the peer requests by IWANT. A router that requests parts also accepts full messages.
 * PARTIAL-4: A peer that supports parts gets no IDONTWANT from a router that requests them.
-* PARTIAL-5: A partial publish goes to the peers of the mesh or the fan-out that use partial messages, and to all
-  peers that sent something of the group, whatever their use in the topic. Each copy is an RPC of its own, after all
-  others.
+* PARTIAL-5: When the application publishes a group, partial messages go to the peers of the mesh or the fan-out that
+  get partial messages (PARTIAL-2), and to all peers that sent a partial message of the group, whatever their use in
+  the topic. They also go to peers to which the group was gossiped (PARTIAL-6), if PARTIAL-2 still holds for these
+  peers. Each partial message is an RPC of its own, sent after all other RPCs.
 * PARTIAL-6: In the heartbeat, peers that are drawn for gossip and request parts get no IHAVE. Instead, the
-  application chooses what they get of each group in which it has published, once per peer and group. This is done
-  even if there are no ids for an IHAVE.
-* PARTIAL-7: Received parts go to the application, if it chose the topic and partial messages are on with the sender.
+  application chooses parts and metadata for these peers, in each group in which it has published, once for each peer
+  and group. This is done even if there are no ids for an IHAVE.
+* PARTIAL-7: Received partial messages go to the application, if it uses partial messages in the topic and the
+  extension is on with the sender (EXT-3).
 * PARTIAL-8: A group is remembered for `partial_group_heartbeats` after the application published in it, or after a
-  peer opened it (go 3, rust 5). A peer's later metadata replaces the earlier; a message without metadata changes
-  nothing. If a partial message could not be sent, the router forgets what it sent to this peer in the group. State of
-  a peer ends with its connection, and a topic's groups when the topic is left.
-* PARTIAL-9: Peers open at most `max_peer_groups` groups in a topic, and one peer `max_groups_per_peer` (go 255, 8). A
-  group that the application publishes to all does not count; a group in which it only answers peers does. Messages
-  with metadata beyond `max_metadata_bytes` are dropped (rust). A topic has at most `MAX_GROUPS` groups, and the
-  oldest is removed first: peers can start groups in which the application then publishes.
-* PARTIAL-10: In each heartbeat the application is reminded of the remembered groups in which it has published. It may
-  then ask other peers for missing parts.
+  peer opened it (go 3, rust 5). New metadata of a peer replace its earlier metadata; a message without metadata
+  changes nothing. If a partial message could not be sent, the router forgets which metadata it sent to this peer in
+  the group. The state of a peer is removed when its connection ends, and the groups of a topic when the topic is
+  left.
+* PARTIAL-9: A peer opens a group by the first partial message of the group. In a topic, at most `max_peer_groups`
+  groups are opened by peers, and at most `max_groups_per_peer` by one peer (go: 255 and 8). When the application
+  publishes a group to all peers, the group no longer counts as opened by a peer. When it only answers some peers, the
+  group still counts. Messages with metadata beyond `max_metadata_bytes` are dropped (rust). A topic has at most
+  `MAX_GROUPS` groups, counted or not, and the oldest is removed first. Otherwise the number of published groups would
+  have no limit.
+* PARTIAL-10: In each heartbeat, the router reminds the application of the remembered groups in which the application
+  has published. The application may then ask other peers for missing parts.
 """
 
 from __future__ import annotations
@@ -61,21 +68,19 @@ MAX_GROUPS = 2_048
 _NUMBERS = {use: number for number, use in enumerate(PartialUse)}
 
 
+@dataclass(slots=True)
 class PeerNotes:
-    """State of one peer in one group."""
+    """State of one peer in one group; `received`, `sent` and `note` are as in `PartialPeer`."""
 
-    __slots__ = ("note", "received", "sent", "spoke")
-
-    def __init__(self) -> None:
-        self.received: bytes | None = None
-        self.sent: bytes | None = None
-        self.note: object = None
-        self.spoke = False
-        """True if the peer has sent something of the group."""
+    received: bytes | None = None
+    sent: bytes | None = None
+    note: object = None
+    has_sent: bool = False
+    """True if the peer has sent a partial message of the group."""
 
 
 class Group:
-    """State of one group, which is one message in parts."""
+    """State of one group."""
 
     __slots__ = ("beats_left", "is_own", "is_peers", "opener", "peers")
 
@@ -86,7 +91,8 @@ class Group:
         self.is_peers = opener is not None
         """True if a peer opened the group and the application has not published it to all peers."""
         self.opener = opener
-        """The peer that opened the group; None after it disconnects or the application publishes to all peers."""
+        """The peer that opened the group. None if the application created the group, if the application has published
+        it to all peers, or if the peer has disconnected."""
         self.peers: dict[PeerId, PeerNotes] = {}
 
     def notes_of(self, peer: PeerId) -> PeerNotes:
@@ -106,19 +112,26 @@ class Groups:
         self._topics: dict[TopicId, dict[bytes, Group]] = {}
 
     def publish(self, topic: TopicId, name: bytes) -> Group:
-        """Return a group that is published to all peers. From now on it does not count as opened by a peer."""
+        """Return the group with this name, new or old, since the application publishes it to all peers.
+
+        From now on the group does not count as opened by a peer.
+        """
         group = self.answer(topic, name)
         group.is_peers, group.opener = False, None
         return group
 
     def answer(self, topic: TopicId, name: bytes) -> Group:
-        """Return a group in which the application answers peers. It still counts as opened by its peer."""
+        """Return the group with this name, new or old, since the application answers some peers in it.
+
+        If a peer opened the group, the group still counts as opened by this peer.
+        """
         group = self._topics.get(topic, {}).get(name) or self._add(topic, name, None)
         group.is_own, group.beats_left = True, self._beats
         return group
 
     def of_peer(self, topic: TopicId, name: bytes, peer: PeerId) -> Group | None:
-        """Return the group of a peer's message; None if the peer may not open it."""
+        """Return the group of a partial message of this peer; open it if it is new. Return None if the peer may not
+        open a group now."""
         group = self._topics.get(topic, {}).get(name)
         if group is None and self.refusal(topic, peer) == ACCEPTED:
             group = self._add(topic, name, peer)
@@ -132,10 +145,11 @@ class Groups:
         return group
 
     def refusal(self, topic: TopicId, peer: PeerId) -> int:
+        """Return the `Reason` for which a peer may not open a group now, or ACCEPTED."""
         return group_refusal(self.opened(topic), self._max, self.opened_by(topic, peer), self._max_of_one)
 
     def opened(self, topic: TopicId) -> int:
-        """Return the number of groups of a topic that peers have opened."""
+        """Return the number of groups of a topic that count as opened by peers."""
         return sum(group.is_peers for group in self._topics.get(topic, {}).values())
 
     def opened_by(self, topic: TopicId, peer: PeerId) -> int:
@@ -147,18 +161,20 @@ class Groups:
         if group is None or notes is None:
             return
         notes.sent = notes.note = None
-        if not notes.spoke:
+        if not notes.has_sent:
             del group.peers[peer]
 
     def own(self, topic: TopicId) -> list[tuple[bytes, Group]]:
-        """Return the groups in which the application published, ascending."""
+        """Return the groups of a topic in which the application has published, each after its name; names
+        ascending."""
         return sorted((name, group) for name, group in self._topics.get(topic, {}).items() if group.is_own)
 
     def topics(self) -> Iterator[TopicId]:
         return iter(self._topics)
 
     def beat(self) -> None:
-        """Count a heartbeat. Remove old groups, and groups without own publish whose peers have all disconnected."""
+        """Handle a heartbeat: remove old groups, and groups that have no peers and in which the application never
+        published."""
         for topic, groups in list(self._topics.items()):
             for name, group in list(groups.items()):
                 if is_over(group.beats_left, group.is_own, bool(group.peers)):
@@ -192,14 +208,8 @@ class Groups:
         return sum(map(len, self._topics.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    use: PartialUse
-    application: PartialApplication
-
-
 class Partials:
-    """Partial messages of one router: the uses of them by topic and peer, the groups, and their exchange."""
+    """Partial messages of one router: in each topic, the router's own use, the uses of its peers, and the groups."""
 
     def __init__(
         self,
@@ -212,18 +222,19 @@ class Partials:
         self._features = features
         self._routed = routed
         self._parameters = parameters
-        self._tells_all = parameters.supporters_told is SupportersTold.BY_ALL
+        self._between_supporters = parameters.supporters_told is SupportersTold.BY_ALL
         self.groups = Groups(parameters)
-        self._choices: dict[TopicId, _Choice] = {}
+        self._choices: dict[TopicId, tuple[PartialUse, PartialApplication]] = {}
+        """By topic, this router's use and the application."""
         self._uses: dict[PeerId, dict[TopicId, PartialUse]] = {}
-        """Uses that peers announced, by peer and topic."""
+        """By peer and topic, the uses that peers announced, except NONE."""
 
     def has(self, topic: TopicId) -> bool:
         return topic in self._choices
 
     def use(self, topic: TopicId) -> PartialUse:
-        choice = self._choices.get(topic)
-        return PartialUse.NONE if choice is None else choice.use
+        """Return this router's use in a topic; NONE without an application."""
+        return self._choices[topic][0] if topic in self._choices else PartialUse.NONE
 
     def use_of(self, peer: PeerId, topic: TopicId) -> PartialUse:
         """Return a peer's use in a topic; NONE if the extension is not on with the peer (EXT-3)."""
@@ -231,13 +242,13 @@ class Partials:
         return use if self._features.exchanges_parts(peer) else PartialUse.NONE
 
     def _uses_of_both(self, peer: PeerId, topic: TopicId) -> tuple[int, int]:
-        """Return how this router and a peer use partial messages, as numbers; both are 0 without an application."""
+        """Return the uses of this router and of a peer in a topic, as numbers; both are 0 without an application."""
         if topic not in self._choices:
             return 0, 0
         return _NUMBERS[self.use(topic)], _NUMBERS[self.use_of(peer, topic)]
 
     def gets_parts(self, peer: PeerId, topic: TopicId) -> bool:
-        """Return whether a peer gets parts in place of full messages."""
+        """Return whether a peer requests parts, so that it gets parts in place of full messages (PARTIAL-3)."""
         return self._uses_of_both(peer, topic)[1] == REQUESTS
 
     def spares(self, peer: PeerId, topic: TopicId) -> bool:
@@ -246,10 +257,10 @@ class Partials:
 
     def gets_partials(self, peer: PeerId, topic: TopicId) -> bool:
         """Return whether a peer in the topic gets partial messages, perhaps only metadata (PARTIAL-2)."""
-        return gets_partials(*self._uses_of_both(peer, topic), self._tells_all)
+        return gets_partials(*self._uses_of_both(peer, topic), self._between_supporters)
 
     def without(self, peers: Sequence[PeerId], topic: TopicId) -> Sequence[PeerId]:
-        """Return the peers that get full messages (PARTIAL-3)."""
+        """Return those of the peers that get full messages (PARTIAL-3), in the same order."""
         if topic not in self._choices:
             return peers
         return [peer for peer in peers if not self.gets_parts(peer, topic)]
@@ -261,14 +272,14 @@ class Partials:
             self._choices.pop(topic, None)
             self.groups.leave(topic)
         else:
-            self._choices[topic] = _Choice(chosen.use, chosen.application)
+            self._choices[topic] = chosen.use, chosen.application
         shell = self._shell
         if topic in shell.joined and chosen.use is not before:
             for peer in sorted(shell.connected):
                 if knows_extensions(shell.connected[peer].protocol):
                     shell.outbox.subscription(peer, topic, True, chosen.use)
 
-    def said_to(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
+    def announced_use(self, peer: ConnectedPeer, topic: TopicId) -> PartialUse:
         return self.use(topic) if knows_extensions(peer.protocol) else PartialUse.NONE
 
     def receive_use(self, peer: PeerId, topic: TopicId, use: PartialUse) -> None:
@@ -293,7 +304,7 @@ class Partials:
             self._shell.drop(sender.id, partial_kind(partial), 1, Reason(reason))
             return
         notes = group.notes_of(sender.id)
-        notes.spoke = True
+        notes.has_sent = True
         if partial.metadata is not None:
             notes.received = partial.metadata
         self._shell.actions.append(DeliverPartial(partial, sender.id))
@@ -307,11 +318,12 @@ class Partials:
         for peer in sorted(candidates & self._shell.connected.keys()):
             notes, gets = group.peers.get(peer), self.gets_partials(peer, topic)
             is_routed = published.peers is not None or peer in routed
-            if is_addressed(is_routed, gets, notes is not None and notes.spoke, notes is not None):
+            if is_addressed(is_routed, gets, notes is not None and notes.has_sent, notes is not None):
                 self._ask(topic, published.group, group, peer, gossip=False)
 
     def gossip(self, topic: TopicId, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Send partial gossip to peers that request parts; return the other peers, which get IHAVE."""
+        """Send partial messages to those of `peers` that request parts (PARTIAL-6). Return the other peers, which get
+        IHAVE."""
         if topic not in self._choices:
             return peers
         others: list[PeerId] = []
@@ -326,10 +338,11 @@ class Partials:
         return others
 
     def _ask(self, topic: TopicId, name: bytes, group: Group, peer: PeerId, *, gossip: bool) -> None:
+        """Ask the application for the parts and metadata of a group that a peer gets, and send what it returns."""
         notes = group.notes_of(peer)
         requests = self.gets_parts(peer, topic)
         about = PartialPeer(peer, requests, gossip, notes.received, notes.sent, notes.note)
-        answer = self._choices[topic].application.parts_for(topic, name, about)
+        answer = self._choices[topic][1].parts_for(topic, name, about)
         notes.note = answer.note
         parts = (answer.parts or None) if requests else None
         metadata = answer.metadata or None
@@ -344,7 +357,7 @@ class Partials:
             opened_by=self.groups.opened_by,
             most=self._parameters.max_peer_groups,
             most_of_one=self._parameters.max_groups_per_peer,
-            tells_supporters=self._tells_all,
+            tells_supporters=self._between_supporters,
         )
 
     def beat(self) -> None:

@@ -1,49 +1,54 @@
-"""The standing of peers: scores, promises, direct peers and the gater (`PeerScoring`).
+"""The standing of peers: scores, promises of IWANT, direct peers and the gater (`PeerScoring`).
 
-It connects a router and `core.scores`, whose `__init__` lists the calls. Without parameters of 1.1 the standing is
-neutral: all scores are 0, all peers are admitted, and no promise is tracked. Rules:
+The class `Standing` connects a router with `core.scores`; the docstring of that package lists the calls. Without
+parameters of 1.1 the standing is neutral: all scores are 0, the router handles all RPCs, and no promise is tracked. A
+refresh is the regular decay of the counters of scores and gater. Rules:
 
-* STANDING-1: Scores do not concern direct peers: a direct peer is always admitted, gets every message, and is in no
-  mesh and no fan-out (v1.1, "Explicit peering agreements").
+* STANDING-1: The thresholds `gossip`, `publish` and `graylist` do not apply to direct peers: the router handles all
+  RPCs of a direct peer and sends it every message. A direct peer is in no mesh and no fan-out, and gets no IHAVE
+  (v1.1, "Explicit peering agreements").
 * STANDING-2: A heartbeat reads each score once and uses this value, even after a PRUNE has changed the score (go).
-  Its gossip uses the current scores (go, rust, js).
-* STANDING-3: A refresh that is due together with a heartbeat comes first (rust).
-* JUDGE-1: An RPC of a graylisted peer is ignored, except its subscriptions (go, rust; js ignores these, too).
-  Messages that the gater does not admit are ignored.
-* JUDGE-2: IHAVE and IWANT of a peer below the gossip threshold are ignored, and it gets no IHAVE.
+  The gossip of the heartbeat uses the current scores (go, rust, js).
+* STANDING-3: If a refresh and a heartbeat are due at the same time, the refresh comes first (rust).
+* JUDGE-1: An RPC of a graylisted peer (a peer with a score below `graylist`) is ignored, except its subscriptions
+  (go, rust; js also ignores these). Messages that the gater does not accept are ignored.
+* JUDGE-2: IHAVE and IWANT of a peer with a score below `gossip` are ignored, and the peer gets no IHAVE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import Control, IHave, IWant, Message, PartKind, Rpc
-from hearsay.core.language.state import ScoreParts
 from hearsay.core.mesh.parameters import GossipsubParameters, UnwelcomeGraft
 from hearsay.core.rules.message_rules import rpc_is_accepted
-from hearsay.core.rules.score_parts import exchange_is_accepted, gets_published, may_be_in_mesh, may_gossip
+from hearsay.core.rules.randomness import Purpose, key_of
+from hearsay.core.rules.score_parts import (
+    exchange_is_accepted,
+    gets_published,
+    is_graylisted,
+    may_be_in_mesh,
+    may_gossip,
+)
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
-from hearsay.core.scores.promises import PromiseParameters, Promises
+from hearsay.core.scores.promises import MAX_PROMISES, MAX_PROMISES_OF_PEER, Promises
 from hearsay.core.scores.score_parameters import ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.scorer import Scorer
-from hearsay.core.shell.control import drop_messages_and_control
-from hearsay.core.shell.guarantees import AskingPromise, StandingPromise
+from hearsay.core.shell.guarantees import AskingPromise, ScoreParts, StandingPromise
 from hearsay.core.shell.peers import ConnectedPeer
-from hearsay.core.shell.randomness import Purpose, key_of
+from hearsay.core.shell.received_parts import drop_messages_and_control
+from hearsay.core.shell.seen import NEVER
 from hearsay.core.shell.strategy import Shell
 
 MAX_REJECTED = 10_000
-"""Maximum number of rejected messages whose digests are remembered. Without a digest, copies count as identical."""
-_NOTHING = Rpc()
+"""Maximum number of rejected messages whose digests are remembered. If a digest is forgotten, a later message with
+the same id counts as a copy of the rejected message, even if its data differ."""
 _NO_THRESHOLDS = ScoreThresholds()
-_UNFOLLOWED = PromiseParameters(tracked_promises=TrackedPromises.NONE)
-_NO_PROMISES = Promises(_UNFOLLOWED)
-"""Shared by all neutral standings; it stays empty."""
 
 
 class Standing:
@@ -56,32 +61,32 @@ class Standing:
         self._scorer = None if score is None else Scorer(score.peer, {})
         self.keeps_scores = score is not None
         self.thresholds = _NO_THRESHOLDS if score is None else score.thresholds
-        self._promises = _NO_PROMISES
-        self._followed = _UNFOLLOWED
-        if parameters.uses_11:
-            self._followed = PromiseParameters(
-                tracked_promises=parameters.tracked_promises,
-                iwant_followup_ms=parameters.iwant_followup_ms,
-                asked_peer_must_send=parameters.asked_peer_must_send,
-            )
-            self._promises = Promises(self._followed)
+        tracked = parameters.tracked_promises if parameters.uses_11 else TrackedPromises.NONE
+        self._promises = Promises(tracked, parameters.iwant_followup_ms * 1000, parameters.asked_peer_must_send)
         self._gater = None if gater is None else Gater(gater)
-        self._gater_us: Micros = 0 if gater is None else gater.decay_interval_ms * 1000
+        self._gater_us: Micros = NEVER if gater is None else gater.decay_interval_ms * 1000
         self._gater_due: Micros = shell.now + self._gater_us
-        self._refresh_us: Micros = 0 if score is None else score.peer.decay_interval_us
+        self._refresh_us: Micros = NEVER if score is None else score.peer.decay_interval_us or NEVER
         self._refresh_due: Micros = shell.now + self._refresh_us
-        self._present: set[PeerId] = set()
+        self._connected: set[PeerId] = set()
         self._rejected: dict[MessageId, bytes] = {}
-        """Digests of rejected messages, the oldest first."""
+        """By id, the digests of the data of rejected messages, the oldest first."""
         self._chosen: set[TopicId] = set()
-        """Topics whose parameters the application chose at run time."""
+        """Topics with score parameters that the application chose at run time (`TopicScored`)."""
         self._kept: dict[PeerId, float] | None = None
-        """The scores that the running heartbeat has read; None outside of a heartbeat."""
+        """The scores that the present heartbeat has read; None outside of a heartbeat."""
         self._ihaves: dict[PeerId, int] = {}
-        """Number of handled RPCs with IHAVE since the last heartbeat, by peer; kept when the peer disconnects."""
+        """By peer, the number of RPCs with IHAVE (with `ihave_parts_count`, of IHAVEs) that were handled since the
+        last heartbeat. A disconnection does not reset the number."""
         self._iwants: dict[PeerId, int] = {}
-        """Number of handled RPCs with IWANT since the last heartbeat, by peer; kept when the peer disconnects."""
+        """By peer, the number of RPCs with IWANT that were handled since the last heartbeat. A disconnection does not
+        reset the number."""
         self.direct: set[PeerId] = set()
+
+    @property
+    def _is_neutral(self) -> bool:
+        """True if all peers are treated alike, because there are no scores and no direct peers."""
+        return self._scorer is None and not self.direct
 
     def score(self, peer: PeerId) -> float:
         if self._scorer is None:
@@ -101,16 +106,18 @@ class Standing:
         return may_be_in_mesh(self.score(peer))
 
     def may_gossip(self, peer: PeerId) -> bool:
+        """Return whether a peer's score is not below the threshold `gossip`; read the current score even in a
+        heartbeat."""
         score = 0.0 if self._scorer is None else self._scorer.score(peer, self._shell.now)
         return may_gossip(score, self.thresholds.gossip)
 
     def gets_published(self, peer: PeerId) -> bool:
+        """Return whether a peer may get the router's own messages: it is direct, or its score is not below
+        `publish`."""
         return peer in self.direct or gets_published(self.score(peer), self.thresholds.publish)
 
     def is_graylisted(self, peer: PeerId) -> bool:
-        if self._scorer is None or peer in self.direct:
-            return False
-        return self._scorer.is_graylisted(peer, self.thresholds.graylist, self._shell.now)
+        return peer not in self.direct and is_graylisted(self.score(peer), self.thresholds.graylist)
 
     def accepts_from(self, peer: PeerId) -> bool:
         return not self.is_graylisted(peer)
@@ -118,49 +125,36 @@ class Standing:
     def trusts_exchange_of(self, peer: PeerId) -> bool:
         return exchange_is_accepted(self.score(peer), self.thresholds.accept_exchange)
 
-    def for_mesh(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers that may be in a mesh."""
-        if self._scorer is None and not self.direct:
-            return peers
-        return [peer for peer in peers if self.may_be_in_mesh(peer)]
+    def may_get_gossip(self, peer: PeerId) -> bool:
+        """Return whether a peer may get IHAVE; never a direct peer."""
+        return peer not in self.direct and self.may_gossip(peer)
 
-    def welcome(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers whose score is not negative."""
-        return peers if self._scorer is None else [peer for peer in peers if self.is_welcome(peer)]
+    def may_get_own_messages(self, peer: PeerId) -> bool:
+        """Return whether a peer may get the router's own messages because of its score; never a direct peer, since it
+        gets every message in another way."""
+        return peer not in self.direct and self.gets_published(peer)
 
-    def for_gossip(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers that may get IHAVE."""
-        if self._scorer is None and not self.direct:
-            return peers
-        return [peer for peer in peers if peer not in self.direct and self.may_gossip(peer)]
-
-    def for_flooding(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers that only flood and may get messages (JUDGE-4)."""
-        return peers if self._scorer is None else [peer for peer in peers if self.gets_published(peer)]
-
-    def for_own_messages(self, peers: Sequence[PeerId]) -> Sequence[PeerId]:
-        """Return the peers that may get the router's own messages, without direct peers, which always get them."""
-        if self._scorer is None and not self.direct:
-            return peers
-        return [peer for peer in peers if peer not in self.direct and self.gets_published(peer)]
+    def among(self, peers: Sequence[PeerId], fits: Callable[[PeerId], bool]) -> Sequence[PeerId]:
+        """Return those of the peers that meet a condition, which is a method of this object such as `is_welcome`."""
+        return peers if self._is_neutral else [peer for peer in peers if fits(peer)]
 
     def admit(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """Return the part of an RPC that is handled (JUDGE-1)."""
+        """Return an RPC without the parts that the router ignores (JUDGE-1); report these parts as dropped."""
         if self.is_graylisted(sender.id):
             drop_messages_and_control(self._shell, sender.id, rpc, Reason.GRAYLISTED)
-            if not rpc.subscriptions:
-                return _NOTHING
             if self._parameters.graylisted_subscriptions:
                 return Rpc(rpc.subscriptions)
-            self._shell.drop(sender.id, PartKind.SUBSCRIBE, len(rpc.subscriptions), Reason.GRAYLISTED)
-            return _NOTHING
+            if rpc.subscriptions:
+                self._shell.drop(sender.id, PartKind.SUBSCRIBE, len(rpc.subscriptions), Reason.GRAYLISTED)
+            return Rpc()
         if rpc.messages and not self.lets_in(sender.id):
             self._shell.drop(sender.id, PartKind.PUBLISH, len(rpc.messages), Reason.GATED)
             rpc = replace(rpc, messages=())
         return rpc
 
     def lets_in(self, peer: PeerId) -> bool:
-        """Return whether the gater admits the peer's messages; if not, void the peer's promises (PROMISE-4)."""
+        """Return whether the gater accepts messages of a peer now; always for a direct peer. If not, drop the
+        promises of the peer (PROMISE-4)."""
         if self._gater is None or peer in self.direct:
             return True
         shell = self._shell
@@ -172,7 +166,8 @@ class Standing:
         return let_in
 
     def admit_gossip(self, sender: ConnectedPeer, control: Control) -> Control:
-        """Return the control without the IHAVE and IWANT that are not handled (JUDGE-2, GOSSIP-14)."""
+        """Return control without the IHAVE and IWANT that the router ignores (JUDGE-2, GOSSIP-14); report the ignored
+        parts as dropped. A direct peer is exempt."""
         peer = sender.id
         if peer in self.direct:
             return control
@@ -189,7 +184,8 @@ class Standing:
         return control
 
     def admits_ihave(self, peer: PeerId, parts: Sequence[IHave]) -> bool:
-        """Return whether these IHAVEs are handled. If not, report them as dropped."""
+        """Return whether the router handles these IHAVEs (GOSSIP-14), and count them. If not, report them as
+        dropped."""
         return self._admits(peer, PartKind.IHAVE, parts, self._ihaves, self._parameters.max_ihave_messages)
 
     def _admits(
@@ -206,27 +202,29 @@ class Standing:
 
     def connect(self, peer: ConnectedPeer) -> None:
         if self._scorer is not None:
-            self._present.add(peer.id)
+            self._connected.add(peer.id)
             self._scorer.connect(peer.id, (peer.address,) if peer.address else ())
         if self._gater is not None:
             self._gater.connect(peer.id, peer.address)
 
     def disconnect(self, peer: PeerId) -> None:
         if self._scorer is not None:
-            self._present.discard(peer)
+            self._connected.discard(peer)
             self._scorer.disconnect(peer, self._shell.now)
         if self._gater is not None:
             self._gater.disconnect(peer, self._shell.now)
 
     def join(self, topic: TopicId) -> None:
-        """Score a joined topic by its parameters, unless the application has chosen others."""
+        """Score a topic that is joined now by its parameters in the score set, unless the application chose other
+        parameters."""
         score = self._parameters.score
         parameters = None if score is None else score.of_topic(topic)
         if parameters is not None and topic not in self._chosen:
             self._score_topic(topic, parameters)
 
     def choose_topic_score(self, topic: TopicId, parameters: object) -> None:
-        """Score a topic, joined or not, by parameters of the application. A later join does not change them."""
+        """Score a topic, joined or not, by parameters that the application chose. A later join does not change
+        them."""
         assert isinstance(parameters, TopicScoreParameters)
         self._chosen.add(topic)
         self._score_topic(topic, parameters)
@@ -242,12 +240,13 @@ class Standing:
             self._scorer.graft(peer, topic, self._shell.now)
 
     def prune(self, peer: PeerId, topic: TopicId) -> None:
-        """Count that a peer leaves the mesh or sends PRUNE. For a disconnected peer, `disconnect` has counted it."""
-        if self._scorer is not None and peer in self._present:
+        """Note in a peer's score that the peer leaves the mesh or sends PRUNE. Do nothing for a peer that has
+        disconnected: `disconnect` has noted that already."""
+        if self._scorer is not None and peer in self._connected:
             self._scorer.prune(peer, topic, self._shell.now)
 
     def validate(self, peer: PeerId, message: Message) -> None:
-        """Count a first copy whose validation begins."""
+        """Note a first copy that is going to be validated or accepted; `peer` sent it."""
         if self._scorer is not None:
             self._scorer.validate(message.topic, message.id, self._shell.now)
         if self._gater is not None:
@@ -255,7 +254,7 @@ class Standing:
         self._promises.keep(message.id, peer)
 
     def deliver(self, peer: PeerId | None, message: Message) -> None:
-        """Count an accepted message; `peer` is None for the router's own."""
+        """Note an accepted message; `peer` sent the first copy, None for a message of the router itself."""
         if self._scorer is not None:
             self._scorer.deliver(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
@@ -263,10 +262,11 @@ class Standing:
         self._promises.keep(message.id, peer)
 
     def duplicate(self, peer: PeerId, message: Message) -> None:
-        """Count a further copy of a message; a message of the router's own that returns is rejected.
+        """Note a later copy of a message. A copy of the router's own message is rejected.
 
-        If ids do not depend on content, an author can write two messages with the same id. A peer that sends the
-        second gets neither blame nor credit: it could not know the message that was validated here.
+        If ids do not depend on content, an author can publish two messages with the same id. A peer that sends the
+        second message gets neither blame nor credit in its score: the peer does not know the message that was
+        validated here.
         """
         if message.source == self._shell.node:
             self.reject(peer, message, Reason.SELF_ORIGIN)
@@ -275,10 +275,11 @@ class Standing:
             self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.duplicate(peer)
-        if self._followed.asked_peer_must_send:
+        if self._parameters.asked_peer_must_send:
             self._promises.keep(message.id, peer)
 
     def _is_another(self, message: Message) -> bool:
+        """Return whether another message with the same id, but other data, is being validated or was rejected."""
         pending = self._shell.pending.get(message.id)
         if pending is not None:
             return pending[0].data != message.data
@@ -301,12 +302,12 @@ class Standing:
             self._scorer.penalise(peer, count)
 
     def feedback(self, peer: PeerId, topic: TopicId, useful: bool) -> None:
-        """Count parts that a peer sent as a first delivery or as an invalid message (go)."""
+        """Count useful parts of a peer as a first delivery, and invalid parts as an invalid message (go)."""
         if self._scorer is not None:
             (self._scorer.credit if useful else self._scorer.blame)(peer, topic)
 
     def penalise_slow(self, peer: PeerId, count: int) -> None:
-        """Count messages that were not sent to a peer (rust, nim)."""
+        """Count messages that could not be sent to a peer (rust, nim)."""
         if self._scorer is not None:
             self._scorer.penalise_slow(peer, float(count))
 
@@ -315,7 +316,7 @@ class Standing:
             self._scorer.set_application_score(peer, rating)
 
     def ask(self, peer: PeerId, ids: list[MessageId]) -> None:
-        """Track the promises of an IWANT that is sent."""
+        """Track the promises of a peer that gets an IWANT with these ids, at least one."""
         shell = self._shell
         first = key_of(ids[0])
         self._promises.ask(
@@ -326,25 +327,24 @@ class Standing:
         )
 
     @property
-    def due(self) -> Micros | None:
-        """Time of the next decay."""
-        ends = [
-            end for end, every in ((self._refresh_due, self._refresh_us), (self._gater_due, self._gater_us)) if every
-        ]
-        return min(ends, default=None)
+    def due(self) -> Micros:
+        """The time of the next refresh, of scores or of the gater."""
+        return min(self._refresh_due, self._gater_due)
 
     def refresh(self) -> None:
-        """Decay the counters of scores and gater if a refresh is due. After a late call, missed ones are skipped."""
+        """Decay the counters of scores and those of the gater, if their refresh is due. A late refresh replaces all
+        missed ones."""
         now = self._shell.now
         if self._scorer is not None and now >= self._refresh_due:
             self._scorer.refresh(now)
-            self._refresh_due += -(-(now + 1 - self._refresh_due) // self._refresh_us) * self._refresh_us
+            self._refresh_due += ((now - self._refresh_due) // self._refresh_us + 1) * self._refresh_us
         if self._gater is not None and now >= self._gater_due:
             self._gater.refresh(now)
-            self._gater_due += -(-(now + 1 - self._gater_due) // self._gater_us) * self._gater_us
+            self._gater_due += ((now - self._gater_due) // self._gater_us + 1) * self._gater_us
 
     def begin_heartbeat(self) -> None:
-        """Report and count broken promises. Until `end_heartbeat`, each score is read only once."""
+        """Report and penalise broken promises, and reset the counts of IHAVE and IWANT. From now until
+        `end_heartbeat`, each score is read only once (STANDING-2)."""
         for peer, broken in self._promises.take_broken(self._shell.now):
             self._shell.drop(peer, PartKind.IHAVE, broken, Reason.GIVEN_UP)
             self.penalise(peer, float(broken))
@@ -356,7 +356,7 @@ class Standing:
         self._kept = None
 
     def promise(self) -> StandingPromise:
-        parameters, followed = self._parameters, self._followed
+        parameters = self._parameters
         return StandingPromise(
             gossip=self.thresholds.gossip,
             publish=self.thresholds.publish,
@@ -368,25 +368,17 @@ class Standing:
             direct=self.direct,
             asking=AskingPromise(
                 waited_for=self._promises.ends,
-                answer_us=followed.iwant_followup_ms * 1000,
-                one_of_each=followed.tracked_promises is TrackedPromises.ONE,
-                of_the_asked=followed.asked_peer_must_send,
-                most=followed.max_promises,
-                most_of_one=followed.max_promises_per_peer,
+                answer_us=parameters.iwant_followup_ms * 1000,
+                one_of_each=parameters.tracked_promises is TrackedPromises.ONE,
+                of_the_asked=parameters.asked_peer_must_send,
+                most=MAX_PROMISES,
+                most_of_one=MAX_PROMISES_OF_PEER,
             ),
         )
 
     def scores(self) -> Iterator[tuple[PeerId, ScoreParts]]:
         if self._scorer is not None:
-            for peer in sorted(self._present):
+            for peer in sorted(self._connected):
                 parts = self._scorer.parts(peer, self._shell.now)
                 if parts is not None:
                     yield peer, parts
-
-    def sizes(self) -> Iterable[tuple[str, int, int]]:
-        """Yield the name, size and limit of each collection that peers can make grow."""
-        yield from self._promises.sizes()
-        if self._scorer is not None:
-            yield from self._scorer.sizes()
-        if self._gater is not None:
-            yield from self._gater.sizes()

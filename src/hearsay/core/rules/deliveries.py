@@ -1,33 +1,39 @@
 """Credit and blame for messages, and promises of IWANT (gossipsub v1.1, "Spam protection measures").
 
-A router keeps a record of each message. It is open until the application's verdict.
+A router keeps a record of each message. The record is open until the application's verdict. The first peer of a
+message is the peer that sent the first copy. A member is a peer in the mesh of the message's topic.
 
-* DELIVERY-1: The application accepts: the peer that sent the message first gets a first delivery (P2), and a mesh
-  delivery (P3) if it is a member; members that sent a copy before the verdict get a mesh delivery each.
-* DELIVERY-2: A copy after the verdict counts for a member if it comes within the window. The window must be shorter
-  than a round trip, or a peer gets credit for echoing a message.
-* DELIVERY-3: A peer's copies of one message count once.
-* DELIVERY-4: The application rejects: the first peer is blamed (P4), and so are all peers that send copies, before or
-  after the verdict. With jvm only members are blamed for copies.
-* DELIVERY-5: The signature is bad or missing, or a peer sends our own message back: the peer is blamed at once. There
-  is no record, since another copy may be valid.
-* DELIVERY-6: There is no room for the message, its sender is graylisted or gated, or implementations differ on its
-  signature: neither blame nor record. The message was throttled, or the application ignores it: no blame, even for
-  copies.
-* DELIVERY-7: A verdict is final. A second verdict changes only the credit of the peer that it names.
-* DELIVERY-9: A throttled message is not marked as seen. When a later copy is validated, its record is open again:
-  that verdict decides.
+* DELIVERY-1: If the application accepts a message, the first peer gets a first delivery (P2) and, if it is a member,
+  a mesh delivery (P3). Each member that sent a later copy before the verdict also gets one mesh delivery.
+* DELIVERY-2: A copy after the verdict is a mesh delivery of a member if it comes within the window. If the window is
+  longer than a round trip, a peer gets credit for echoing a message.
+* DELIVERY-3: A peer gets credit for at most one later copy of a message. It is blamed for each copy that comes after
+  the application has rejected the message.
+* DELIVERY-4: If the application rejects a message, the first peer is blamed (P4). Each other peer that sent a copy
+  before the verdict is blamed too, and each peer that sends a copy after the verdict. With jvm only members are
+  blamed for later copies.
+* DELIVERY-5: If the signature is bad or missing, or if a peer sends the router's own message back, the peer is blamed
+  at once. The record does not change, since another copy may be valid.
+* DELIVERY-6: If a queue is full, if the sender is graylisted or gated, or if implementations differ on the signature,
+  no peer is blamed and the record does not change. If the message was throttled, or if the application ignores it, no
+  peer is blamed, not even for later copies.
+* DELIVERY-7: The first verdict on a message is final. If the application accepts it once more, only the peer that
+  this verdict names gets credit; another rejection has no effect.
+* DELIVERY-9: A throttled message is not marked as seen. When a later copy of it is validated, its record is open
+  again, and the verdict on that copy is final.
 
-A peer that announces a message and does not send it makes others wait:
+A peer that announces a message and does not send it makes other peers wait:
 
-* PROMISE-1: An IWANT counts as a promise of the peer to send one random id of it (go, js), or each of its ids (rust);
-  with nim there are no promises. One random id is enough: a peer that breaks promises is found soon, at a fixed cost.
-* PROMISE-2: A promise is kept when the message arrives from any peer and its validation starts, or when it is
-  delivered or rejected. A copy with a bad signature keeps no promise; a copy with a signature on which
-  implementations differ does. With jvm only copies of the peer that was asked keep the promise, including duplicates.
-* PROMISE-3: When its time is over, a promise is broken. A heartbeat counts broken promises as misbehaviour (P7).
-* PROMISE-4: A peer whose messages the gater ignores cannot keep its promises: they are void.
-* PROMISE-5: The number of tracked promises of a peer, and of all peers, is limited; further ones are not tracked.
+* PROMISE-1: A peer that gets an IWANT thereby promises to send messages: the message of one random id in the IWANT
+  (go, js), or of each id (rust). With nim there are no promises. One random id is enough: a peer that breaks promises
+  is found soon, at a fixed cost.
+* PROMISE-2: A promise is kept as soon as the validation of the message begins, or the message is delivered or
+  rejected, even if the copy came from another peer. A copy with a bad signature keeps no promise. A copy with a
+  signature on which implementations differ keeps it. With jvm only copies from the peer that promised the message
+  keep the promise; such copies may be duplicates.
+* PROMISE-3: A promise that is not kept in time is broken. A heartbeat counts broken promises as misbehaviour (P7).
+* PROMISE-4: If the gater ignores messages of a peer, the peer cannot keep its promises, so they are dropped.
+* PROMISE-5: The numbers of tracked promises of one peer and of all peers are limited; further ones are not tracked.
 """
 
 from __future__ import annotations
@@ -35,13 +41,13 @@ from __future__ import annotations
 from hearsay.core.language.actions import Reason
 
 OPEN, ACCEPTED, INVALID, IGNORED, THROTTLED = range(5)
-"""State of the record of a message."""
+"""States of the record of a message."""
 
 UNBLAMED, BLAMED_AT_ONCE = -1, -2
-"""Results of `rejection` without a record: no blame, or blame for this copy alone."""
+"""Results of `rejection` that do not change the record: no peer is blamed, or only the peer that sent this copy."""
 
 NOTHING, REMEMBERED, CREDITED, BLAMED = range(4)
-"""Credit or blame for a copy. REMEMBERED: the verdict will decide."""
+"""Results of `copy_answer`: credit or blame for a later copy. REMEMBERED: the verdict will decide."""
 
 _REJECTED = int(Reason.REJECTED)
 _IGNORED = int(Reason.IGNORED)
@@ -51,7 +57,8 @@ _BAD_SIGNATURE = int(Reason.BAD_SIGNATURE)
 
 
 def rejection(reason: int) -> int:
-    """Return the new state of the record of a rejected message, or UNBLAMED or BLAMED_AT_ONCE if it has none."""
+    """Return the new state of the record of a message that is rejected for this reason, or UNBLAMED or
+    BLAMED_AT_ONCE."""
     if reason == _REJECTED:
         return INVALID
     if reason == _IGNORED:
@@ -69,7 +76,8 @@ def reopened(state: int) -> int:
 
 
 def copy_answer(state: int, known: bool) -> int:
-    """Return NOTHING, REMEMBERED, CREDITED or BLAMED for a copy. `known`: the peer has sent a copy before."""
+    """Return NOTHING, REMEMBERED, CREDITED or BLAMED for a later copy. `known` is True if the sender of this copy is
+    already one of the record's senders of later copies."""
     if state == INVALID:
         return BLAMED
     if known:
@@ -80,7 +88,7 @@ def copy_answer(state: int, known: bool) -> int:
 
 
 def is_in_window(elapsed: int, window: int) -> bool:
-    """Return True if a copy counts that comes `elapsed` microseconds after the verdict."""
+    """Return True if a copy that comes `elapsed` microseconds after the verdict counts as a mesh delivery."""
     return elapsed <= window
 
 
@@ -97,7 +105,7 @@ def is_broken(now: int, until: int) -> bool:
 
 
 def rejection_keeps(reason: int) -> bool:
-    """Return True if a message keeps its promises although it is rejected for this reason."""
+    """Return True if a message that is rejected for this reason still keeps the promises of this message."""
     return reason != _FORGED
 
 

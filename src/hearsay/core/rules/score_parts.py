@@ -1,85 +1,91 @@
-"""Parts of a score, counters, thresholds, members of a mesh, and what is kept of disconnected peers (gossipsub v1.1).
+"""The rules of scores: parts, counters, disconnected peers, thresholds, and upkeep of a mesh (gossipsub v1.1).
 
-A score is one observer's opinion of one peer; it is never sent. Parts of a topic, each times its weight:
+A score is the opinion that one router has of one peer; it is never sent. The score has parts for each topic. Each
+part is multiplied by its weight:
 
-* SCORE-1: P1, time in mesh: the number of quanta that a peer has been in the mesh, up to a cap; 0 for a peer outside
-  of the mesh. Only whole quanta count (go), or also fractions (rust, nim, jvm).
-* SCORE-2: P2, first deliveries: how often the peer was the first to send a valid message, up to a cap. The counter
-  never exceeds the cap, so that applying it again, as rust does, changes nothing.
-* SCORE-3: P3, mesh deliveries: the square of the deficit to a threshold of deliveries, once the peer has been in the
-  mesh for long enough. It is squared, so that a peer that is a little slow loses little.
-* SCORE-4: P3b, mesh failures: what P3 was when the peer left the mesh, so that leaving and coming back does not help.
+* SCORE-1: P1, time in mesh: the number of quanta (units of time) that a peer has been in the mesh, up to a cap; 0 for
+  a peer that is not in the mesh. Only whole quanta count (go), or also fractions (rust, js, nim, jvm).
+* SCORE-2: P2, first deliveries: the number of valid messages that the peer was the first to send, up to a cap. The
+  counter never exceeds the cap, so it does not matter that rust applies the cap a second time.
+* SCORE-3: P3, mesh deliveries: the number of deliveries that the peer lacks to a threshold, squared. P3 is 0 until
+  the peer has been in the mesh for long enough. Because of the square, a peer that is a little slow loses little.
+* SCORE-4: P3b, mesh failures: a counter to which P3 is added when the peer leaves the mesh. So the peer gains nothing
+  by leaving and coming back.
 * SCORE-5: P4, invalid messages: the square of their number.
-* SCORE-6: A topic's sum is multiplied by the topic's weight. Topics without parameters count nothing. A cap bounds
-  the sum of all topics from above only, so that good service in some cannot outweigh unlimited harm in others.
+* SCORE-6: The sum of a topic's parts is multiplied by the topic's weight. A topic without parameters adds nothing to
+  the score. A cap bounds the sum of all topics from above only, so that good service in some topics cannot outweigh
+  unlimited harm in others.
 
-Parts of the peer:
+The other parts belong to the peer, not to a topic:
 
-* SCORE-7: P5, the application's score of the peer, times its weight.
-* SCORE-8: P6, shared addresses: for each address, the square of the number of its peers beyond a threshold.
-* SCORE-9: P7, misbehaviour: the square of the count beyond a threshold. Implementations have the threshold; the
+* SCORE-7: P5, the application's score of the peer, times the weight of P5.
+* SCORE-8: P6, shared addresses: at each address of the peer, the number of peers beyond a threshold, squared.
+  The squares of all its addresses are added.
+* SCORE-9: P7, misbehaviour: the excess of a count over a threshold, squared. Implementations have the threshold; the
   specification squares the whole count.
-* SCORE-10: Slow peers: the excess over a threshold, not squared (rust, nim).
+* SCORE-10: Slow peers: the number of messages beyond a threshold that could not be sent, not squared (rust, nim).
 * SCORE-11: The total is capped topics + P5 + P6 + P7 + slow peers, in this order. Thresholds are compared with the
   total alone. The score of an unknown peer is 0.
 
 Counters:
 
-* COUNTER-1: A counter of deliveries never grows above its cap: what was earned long ago is forgotten in bounded time.
+* COUNTER-1: A counter of deliveries never grows above its cap. So the effect of old deliveries ends in bounded time.
 * COUNTER-2: A decay multiplies the counter; a counter that falls below `decay_to_zero` becomes 0.
-* COUNTER-3: Smaller caps hold at once when a topic's parameters change.
+* COUNTER-3: When a topic's parameters change, smaller caps lower the counters at once.
 
-When mesh deliveries are expected:
+P3 of a peer applies while mesh deliveries of the peer are expected:
 
-* ACTIVE-1: A peer's deliveries are expected (P3) once it has been in the mesh for longer than the activation time. A
-  GRAFT restarts that time. Before its end no peer can have delivered enough.
-* ACTIVE-2: A refresh checks that time (go), or every reading of the score (jvm).
-* ACTIVE-3: When the peer leaves the mesh, deliveries are expected no longer (rust, js, jvm); with go they are, so
-  that the deficit of a peer that is still connected grows until it is grafted again.
-* ACTIVE-4: Leaving the mesh with a deficit counts as a failure (P3b). With go, a later PRUNE of the same peer counts
-  again; with the other implementations it does not.
+* ACTIVE-1: Deliveries of a peer are expected once the peer has been in the mesh for longer than the activation time.
+  A GRAFT restarts that time. A member that has just entered cannot have delivered enough yet.
+* ACTIVE-2: The time in the mesh is compared with the activation time at a refresh (go), or whenever the score is read
+  (jvm).
+* ACTIVE-3: When the peer leaves the mesh, deliveries are no longer expected (rust, js, jvm). With go they still are,
+  so that P3 of a peer that is still connected grows until the peer is grafted again.
+* ACTIVE-4: Leaving the mesh with too few deliveries is a failure (P3b). With go, a later PRUNE of the same peer is
+  another failure; with the other implementations it is none.
 
 Disconnected peers:
 
-* RETAIN-1: A peer with a positive score is forgotten (go, js), or kept like all others (nim, jvm). With retention off
-  all are forgotten.
-* RETAIN-2: First deliveries of a kept peer are forgotten; it leaves all meshes, which counts as failures (P3b). Its
-  addresses continue to count.
-* RETAIN-3: A peer is kept for `retain_ms` and forgotten at the first refresh after that. If it returns in time, its
-  counters continue; with js they start at 0.
+* RETAIN-1: The counters of a peer with a positive score are removed (go, js), or kept like those of all other peers
+  (nim, jvm). If `retain_ms` is 0, the counters of all peers are removed.
+* RETAIN-2: First deliveries of a kept peer become 0. The peer leaves all meshes, which may be failures (P3b). P6
+  still counts the peer at its addresses.
+* RETAIN-3: A peer is kept for `retain_ms` and removed at the first refresh after that. If the peer returns in time,
+  its counters continue; with js they start at 0.
 * RETAIN-4: While a peer is disconnected, its counters do not decay, so that a disconnection shortens no penalty; with
   jvm they do.
 
-Thresholds; direct peers are exempt from all of them:
+Thresholds (STANDING-1 has the exceptions for direct peers):
 
-* THRESHOLD-1: Below 0 a peer is pruned from meshes, by a PRUNE without other peers. It is not grafted, its GRAFTs are
-  refused, and it is not named to others.
-* THRESHOLD-2: Below `gossip` it gets no IHAVE, and its IHAVE and IWANT are ignored.
-* THRESHOLD-3: Below `publish` it gets none of our own messages, and is in no fan-out.
-* THRESHOLD-4: Below `graylist` its RPCs are ignored.
-* THRESHOLD-5: From `accept_exchange` on, the peers that it names in a PRUNE are dialled.
-* THRESHOLD-6: A mesh whose median is below `opportunistic_graft` grafts some peers with scores above the median.
+* THRESHOLD-1: A peer with a score below 0 is pruned from meshes, by a PRUNE that names no other peers (jvm: that
+  names some). It is not grafted, its GRAFTs are refused, and no PRUNE names it.
+* THRESHOLD-2: A peer below `gossip` gets no IHAVE, and its IHAVE and IWANT are ignored.
+* THRESHOLD-3: A peer below `publish` gets none of the router's own messages, unless it is a mesh member. A heartbeat
+  removes it from fan-outs.
+* THRESHOLD-4: The RPCs of a peer below `graylist` are ignored (JUDGE-1).
+* THRESHOLD-5: If a peer with a score of `accept_exchange` or more names peers in a PRUNE, the router dials them.
+* THRESHOLD-6: A mesh whose median score is below `opportunistic_graft` grafts some peers with better scores (KEEP-5).
 
-Attackers dial into a mesh and deliver little. So upkeep keeps the members with the best scores, and some members that
-this node dialled. Rules:
+Attackers dial peers to enter their meshes, and deliver little. So upkeep keeps the members with the best scores, and
+some dialled members, that is, members that this node dialled. Rules:
 
-* KEEP-1: A heartbeat prunes members with a negative score, and its PRUNE names no other peers.
-* KEEP-2: A mesh that is too large keeps the D_score best; the others that stay are drawn.
-* KEEP-3: D_out dialled peers stay, if the mesh has that many. They replace peers that were drawn last and not
-  dialled. If fewer than D_out would stay otherwise, js keeps as many dialled peers as the mesh has room for.
+* KEEP-1: A heartbeat prunes members with a negative score, and its PRUNE names no other peers (jvm: names some).
+* KEEP-2: A mesh that is too large keeps the D_score members with the best scores; the others that stay are drawn.
+* KEEP-3: D_out dialled members stay, if the mesh has that many. They replace members that were drawn last and not
+  dialled. If fewer than D_out would stay otherwise, js keeps as many dialled members as the mesh has room for.
 * KEEP-4: A mesh with D_low or more members, but fewer than D_out dialled ones, grafts dialled peers up to D_out.
-* KEEP-5: Every few heartbeats, a mesh of two or more members with a poor median score grafts a few peers above the
-  median, at random (go, rust, js), the first of them (jvm), or the first that are at least as good (nim). So a mesh
-  full of idle peers recovers.
-* KEEP-6: A full mesh accepts a peer that this node dialled (go, js), while it has too few of them (nim), or never
-  (rust).
+* KEEP-5: Every few heartbeats, a mesh of two or more members with a low median score grafts a few peers with better
+  scores: random peers above the median (go, rust, js), the first ones above the median in the order of ids (jvm), or
+  the first ones at or above it (nim). So a mesh that is full of idle peers recovers.
+* KEEP-6: A full mesh always accepts a GRAFT of a peer that this node dialled (go, js), accepts it only while fewer
+  than D_out members are dialled (nim), or never accepts it (unreleased rust).
 """
 
 from __future__ import annotations
 
 
 def time_in_mesh(mesh_time: int, quantum: int, cap: float, whole: bool) -> float:
-    """Return P1 of a member after `mesh_time` microseconds; 0 without a quantum."""
+    """Return P1 of a member after `mesh_time` microseconds in the mesh; 0 if `quantum` is 0."""
     if quantum <= 0:
         return 0.0
     quanta = float(mesh_time // quantum) if whole else mesh_time / quantum
@@ -87,7 +93,7 @@ def time_in_mesh(mesh_time: int, quantum: int, cap: float, whole: bool) -> float
 
 
 def deficit_square(deliveries: float, threshold: float) -> float:
-    """Return P3 of an active peer; P3b grows by it when the peer leaves the mesh."""
+    """Return P3 of a peer whose deliveries are expected. When the peer leaves the mesh, P3b grows by this number."""
     if deliveries >= threshold:
         return 0.0
     deficit = threshold - deliveries
@@ -108,17 +114,18 @@ def square(count: float) -> float:
 
 
 def topic_sum(first: float, second: float, third: float, failures: float, invalid: float, weight: float) -> float:
-    """Return one topic's part of the score, from P1, P2, P3, P3b and P4 times their weights."""
+    """Return one topic's part of the score. The first five arguments are P1, P2, P3, P3b and P4 times their
+    weights."""
     return (first + second + third + failures + invalid) * weight
 
 
 def capped_topics(total: float, cap: float) -> float:
-    """Return the capped sum of all topics; a cap of 0 is none."""
+    """Return `total`, the sum of all topics, or `cap` if that is less; a cap of 0 is no cap."""
     return cap if cap > 0.0 and total > cap else total
 
 
 def total(topics: float, application: float, addresses: float, misbehaviour: float, slow: float) -> float:
-    """Return the score, from capped topics and the peer's parts times their weights."""
+    """Return the score. `topics` is the capped sum; the other arguments are parts times their weights."""
     return topics + application + addresses + misbehaviour + slow
 
 
@@ -136,12 +143,12 @@ def is_active(mesh_time: int, activation: int) -> bool:
 
 
 def stays_active(active: bool, deficit_after_prune: bool) -> bool:
-    """Return True if deliveries are expected after the peer has left the mesh (ACTIVE-3)."""
+    """Return True if deliveries of a peer are still expected after it has left the mesh (ACTIVE-3)."""
     return active and deficit_after_prune
 
 
 def counts_as_failure(active: bool, member: bool, second_prune_counts: bool) -> bool:
-    """Return True if a deficit at a PRUNE counts for P3b (ACTIVE-4)."""
+    """Return True if P3b grows at a PRUNE (ACTIVE-4). `active`: deliveries of the peer are expected."""
     return active and (member or second_prune_counts)
 
 
@@ -178,31 +185,36 @@ def mesh_is_poor(median: float, opportunistic_graft: float) -> bool:
 
 
 ALWAYS, QUOTA, NEVER = range(3)
-"""When a full mesh accepts dialled peers (KEEP-6). QUOTA: while it has too few of them."""
+"""Rules by which a full mesh accepts dialled peers (KEEP-6): always, while fewer than D_out members are dialled, or
+never."""
 UPPER, LOWER, MEAN = range(3)
-"""The median of an even number of scores: one of the two in the middle, or their mean."""
+"""Rules for the median of an even number of scores: the upper or the lower one of the two in the middle, or their
+mean."""
 
 
 def dialled_to_keep(kept: int, gone: int, degree_out: int, up_to: int) -> int:
-    """Return how many of `gone` dialled members stay in place of others, if only `kept` would stay (KEEP-3).
+    """Return the number of dialled members that stay in place of members that are not dialled (KEEP-3).
 
-    `up_to` is D_out or D.
+    Without KEEP-3, `kept` dialled members would stay, and `gone` dialled members would be pruned. `up_to` is D_out or
+    D, the number of dialled members that shall stay.
     """
     return min(up_to - kept, gone) if kept < degree_out else 0
 
 
 def dialled_to_graft(size: int, dialled: int, low: int, degree_out: int) -> int:
-    """Return how many dialled peers a mesh grafts (KEEP-4)."""
+    """Return the number of dialled peers that a mesh of `size` members grafts (KEEP-4); `dialled` members are
+    dialled."""
     return max(0, degree_out - dialled) if size >= low else 0
 
 
 def opportunity_is_due(tick: int, every: int, size: int) -> bool:
-    """Return True if a heartbeat checks the median of a mesh."""
+    """Return True if heartbeat number `tick` compares the median score of a mesh with the threshold (KEEP-5)."""
     return every > 0 and tick % every == 0 and size > 1
 
 
 def median(lower: float, upper: float, rule: int) -> float:
-    """Return the median from the two scores in the middle; for an odd number they are equal."""
+    """Return the median, from the two scores in the middle. If the number of scores is odd, both arguments are the
+    same."""
     if rule == MEAN:
         return (lower + upper) / 2.0
     return lower if rule == LOWER else upper

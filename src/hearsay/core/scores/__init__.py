@@ -1,26 +1,31 @@
 """Scores of peers (gossipsub v1.1), the promises of IWANT, and the gater, without a router, a clock or randomness.
 
-A router owns one `Scorer`, one `Promises` and, if it gates, one `Gater`, for the node's whole life, and calls:
+A router with scores owns one `Scorer`, one `Promises` and, with parameters of the gater, one `Gater`. The router
+calls them as follows:
 
 | when | call |
 | --- | --- |
-| a peer connects, disconnects | `connect` with its addresses, `disconnect` of `Scorer` and `Gater` |
-| its addresses change | `Scorer.set_addresses` |
-| a peer enters or leaves a mesh | `Scorer.graft`, `prune`; a PRUNE of a peer that is not a member, too |
-| an RPC comes | `Scorer.score` against `graylist`; then `Gater.lets_in`; if not: control only, and `Promises.void` |
-| a first copy goes to validation | `Scorer.validate`, `Gater.validate`, `Promises.keep`, in this order |
-| a message is accepted, or published here | `Scorer.deliver`, `Gater.deliver`, `Promises.keep` |
-| a message is rejected, ignored, or finds no room | `reject` of all three |
-| a copy of a message that was seen | `duplicate` of `Scorer` and `Gater` |
-| an IWANT leaves | `Promises.ask` |
+| a peer connects | `connect` of `Scorer` (with the addresses of the peer) and `Gater` |
+| a peer disconnects | `disconnect` of `Scorer` and `Gater` |
+| the addresses of a peer change | `Scorer.set_addresses` |
+| a peer enters a mesh | `Scorer.graft` |
+| a peer leaves a mesh, or a peer that is no member sends PRUNE | `Scorer.prune` |
+| an RPC comes | `Scorer.score`, to compare with `graylist`; `Gater.lets_in`; `Promises.void` if that is False |
+| the first copy of a message comes, before its validation | `validate` of `Scorer` and `Gater`; `Promises.keep` |
+| a message is accepted, or this router publishes it | `deliver` of `Scorer` and `Gater`; `Promises.keep` |
+| a message is rejected, ignored or throttled | `reject` of `Scorer`, `Gater` and `Promises` |
+| a later copy of a message comes | `duplicate` of `Scorer` and `Gater` |
+| the router sends an IWANT | `Promises.ask` |
 | a heartbeat, before the upkeep of meshes | `Promises.take_broken`, and for each peer `Scorer.penalise` |
 | a GRAFT in backoff | `Scorer.penalise` |
-| every `decay_interval_ms` | `Scorer.refresh`; `Gater.refresh` every interval of its own |
+| every `decay_interval_ms` of the score | `Scorer.refresh` |
+| every `decay_interval_ms` of the gater | `Gater.refresh` |
 
 When a refresh and a heartbeat are due at the same microsecond, the refresh comes first (rust), so that the heartbeat
-sees present times and activations. The broken promises come next. A heartbeat reads each score once and uses this
-value throughout. All `now` are in microseconds and never decrease. A router's deadline must include the next refresh.
+uses current times in meshes. Then the heartbeat takes the broken promises. It reads each score once and uses this
+value until its end. Times are in microseconds and never decrease. A router's deadline must not be later than the next
+refresh.
 
 Modules import from left to right: `declarations` → `score_parameters`, `promises` → `records`, `gater` → `scorer` →
-`score_set` → `named_sets`. Decisions are in `core.rules`.
+`named_sets`. Decisions are in `core.rules`.
 """

@@ -1,24 +1,26 @@
-"""How parameters of scores are declared: fields with their meaning, groups, choices and decays.
+"""Declarations of score parameters: kinds of fields, groups of fields, choices, and decays.
 
-A group is one part of the score: a weight, and the parameters that it needs. Rules (go):
+A group has the parameters of one part of the score: a weight, and the parameters that are needed if the weight is not
+0. A decay is the factor by which a refresh multiplies a counter. Rules (go):
 
 * PARAMETERS-1: Numbers are finite and of the right sign; all mistakes are reported at once.
-* PARAMETERS-2: If the weight of a group is given, the parameters that it needs must be given. Some parameters must be
+* PARAMETERS-2: If the weight of a group is not 0, the parameters that it needs must be given. Some parameters must be
   given in any case.
-* PARAMETERS-3: With selective validation, a group in which all is 0 is off, and not checked.
-* PARAMETERS-4: A decay is given as a number, or as the time until a counter of 1 is 0: `x_decay_ms` in place of
-  `x_decay`. It is resolved to the number when parameters are read.
+* PARAMETERS-3: With selective validation, a group whose parameters are all 0 is off, and is not checked.
+* PARAMETERS-4: A decay is given as a number, `x_decay`, or as a time, `x_decay_ms`: the time in which a counter falls
+  from 1 to `decay_to_zero`. A time is converted to the number when parameters are read.
 
-Decays that are given as times are correctly rounded. A counter of 1 that is multiplied by `zero ** (1 / ticks)` once
-a tick is `zero` after that number of ticks. This root is the only number of a score that needs more than + - * /. The
-math libraries of machines differ in its last bit, which would change a run. So the root is computed when parameters
-are made, as the double nearest to the exact root of the double `zero`.
+A decay that is given as a time is correctly rounded. If each refresh multiplies a counter of 1 by the `ticks`-th root
+of `zero`, the counter is `zero` after `ticks` refreshes. This root is the only number of a score that needs more than
+addition, subtraction, multiplication and division. The math libraries of machines differ in the last bit of such a
+root, which would change a run. So the root is computed when parameters are made, as the double nearest to the exact
+root of the double `zero`.
 
 Theory: `ln` and `exp` of `decimal` are correctly rounded. With a precision of p digits each step has a relative
-error of at most 10^(1-p), and what `exp` takes is below 746 in size, so the result is within 10^(5-p) of the root.
-When both ends of that interval round to one double, it is the nearest (Ziv's strategy); otherwise the precision is
-doubled. This ends: for two ticks and more the root cannot lie in the middle between two doubles, since a power of a
-number with 54 significant bits has more than the 53 of `zero`."""
+error of at most 10^(1-p), and the argument of `exp` is below 746 in size, so the result is within 10^(5-p) of the
+root. When both bounds of that interval round to the same double, this double is the nearest (Ziv's strategy);
+otherwise the precision is doubled. This ends: for two ticks and more the root cannot lie in the middle between two
+doubles, since a power of a number with 54 significant bits has more than the 53 bits of `zero`."""
 
 from __future__ import annotations
 
@@ -34,16 +36,17 @@ from hearsay.core.shell.parameters import MAX_COUNT, MAX_TIME_MS, Parameters, Vi
 
 
 class Validation(StrEnum):
-    """The parameters of a set that must be given."""
+    """Rule that decides which parameters of a set must be given."""
 
     ATOMIC = "atomic"
-    """All parameters."""
+    """All parameters of all groups."""
     SELECTIVE = "selective"
-    """Groups without any given parameter are off (go's "skip atomic validation")."""
+    """Only the parameters of groups that are in use; a group whose parameters are all 0 is off (go's "skip atomic
+    validation")."""
 
 
 class MeshTimes(StrEnum):
-    """End of a member's time in the mesh, as it counts for P1 and P3."""
+    """End of the time in the mesh that counts for P1 and P3."""
 
     LAST_REFRESH = "last-refresh"
     NOW = "now"
@@ -51,7 +54,7 @@ class MeshTimes(StrEnum):
 
 
 class QuantumRounding(StrEnum):
-    """Counting of time in the mesh: completed quanta, or also the current one."""
+    """Counting of time in the mesh: completed quanta, or also a fraction of the current one."""
 
     WHOLE = "whole"
     FRACTION = "fraction"
@@ -77,10 +80,10 @@ class InvalidCopies(StrEnum):
 
 
 class Ipv6Counting(StrEnum):
-    """Forms in which an IPv6 address counts."""
+    """Forms in which an IPv6 address is counted."""
 
     WHOLE_AND_PREFIX = "whole-and-prefix"
-    """Once as it is, and once as its /64, which usually is one household's."""
+    """Once as it is, and once as its /64, usually of one household."""
     PREFIX = "prefix"
     WHOLE = "whole"
     """In rust."""
@@ -89,7 +92,7 @@ class Ipv6Counting(StrEnum):
 
 
 class TrackedPromises(StrEnum):
-    """Ids of an IWANT that are promises."""
+    """Ids of an IWANT that count as promises."""
 
     ONE = "one"
     ALL = "all"
@@ -103,7 +106,7 @@ _FIRST_PRECISION = 32
 
 @lru_cache(maxsize=4096)
 def decay_over(ticks: int, zero: float) -> float:
-    """Return the decay that takes a counter from 1 to `zero` in `ticks` ticks; 0 < zero < 1."""
+    """Return the decay by which a counter falls from 1 to `zero` in this number of refreshes; 0 < zero < 1."""
     if ticks <= 1:
         return zero
     precision = _FIRST_PRECISION
@@ -115,7 +118,8 @@ def decay_over(ticks: int, zero: float) -> float:
 
 
 def _root_within(ticks: int, zero: Decimal, precision: int) -> tuple[Decimal, Decimal]:
-    """Return a lower and an upper bound of the `ticks`-th root of `zero`, closer with a higher precision."""
+    """Return a lower and an upper bound of the `ticks`-th root of `zero`. A higher precision makes the bounds
+    closer."""
     context = Context(prec=precision, rounding=ROUND_HALF_EVEN)
     root = context.exp(context.divide(context.ln(zero), Decimal(ticks)))
     margin = context.multiply(root, context.scaleb(Decimal(1), 5 - precision))
@@ -127,30 +131,30 @@ MIN_INTERVAL_MS = 1_000
 
 
 def amount(default: float = 0.0) -> Any:
-    """Return a field for a weight of credit, or a cap or threshold of a counter."""
+    """Return a field for a number of 0 or more: a weight, or a cap or threshold of a counter."""
     return number(0, MAX_COUNT, default)
 
 
 def penalty() -> Any:
-    """Return a field for a weight of a penalty."""
+    """Return a field for a number of 0 or less: a weight, or a threshold of the score."""
     return number(-MAX_COUNT, 0)
 
 
 def fraction() -> Any:
-    """Return a field for a decay; 0 for none."""
+    """Return a field for a decay, or for `decay_to_zero`; 0 means that it is not given."""
     return number(0, _BELOW_ONE, words="above 0 and below 1, or 0 for none")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Fields of one part of the score, the weight first, with minimum values; 0 stands for "above 0".
-
-    The minimum in `always` must hold in any case, the minimum in `with_weight` if the weight is not 0.
-    """
+    """The fields of one part of the score, with minimum values. The minimum 0 means "above 0"."""
 
     fields: tuple[str, ...]
+    """Names of all fields of the part; the first one is the weight, except in a part that has no weight."""
     always: Mapping[str, float]
+    """By field, minimum values that must always hold."""
     with_weight: Mapping[str, float]
+    """By field, minimum values that must hold if the weight is not 0."""
 
     def violations(self, values: Mapping[str, float], validation: Validation) -> Iterator[Violation]:
         if validation is Validation.SELECTIVE and not any(values.values()):
@@ -166,7 +170,7 @@ class Group:
 
 
 def group(*names: str, always: Mapping[str, float] = MappingProxyType({}), **with_weight: float) -> Group:
-    """Return a group of the fields `names`, the weight first, and of the fields in `always` and `with_weight`."""
+    """Return a group with the fields `names`, the weight first, and then the fields with minimum values."""
     return Group((*names, *always, *with_weight), always, with_weight)
 
 
@@ -180,13 +184,13 @@ def _from(least: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedParameters(Parameters):
-    """Parameters in groups. A group is checked if its fields are valid by themselves."""
+    """Parameters in groups. The rules of a group are checked only if each field of the group is in its own range."""
 
     groups: ClassVar[tuple[Group, ...]]
-    """Groups in the order of reported mistakes."""
+    """The groups, in the order in which their violations are reported."""
 
     validation: Validation = choice(Validation.ATOMIC)
-    """Completeness that is required of a set of parameters."""
+    """Rule that decides which parameters must be given."""
 
     def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         if "validation" not in faulty:
@@ -201,7 +205,11 @@ class GroupedParameters(Parameters):
 def with_decays(
     values: Mapping[str, object], names: tuple[str, ...], interval_ms: int, zero: float
 ) -> tuple[dict[str, object], tuple[Violation, ...]]:
-    """Return the values with decays in place of times, and the violations of the times."""
+    """Return `values` with the decays `x_decay` in place of the times `x_decay_ms`, and the violations of these
+    times.
+
+    `names` are the names of all fields. A counter decays every `interval_ms`, and becomes 0 below `zero`.
+    """
     resolved = dict(values)
     violations: list[Violation] = []
     for name in names:
@@ -212,7 +220,7 @@ def with_decays(
         if name in resolved:
             violations.append(Violation(time_name, time, f"cannot be combined with {name}; give one of them"))
         elif interval_ms < MIN_INTERVAL_MS or not 0 < zero < 1:
-            violations.append(Violation(time_name, time, "needs a decay_interval_ms and a decay_to_zero"))
+            violations.append(Violation(time_name, time, "needs decay_interval_ms >= 1000 and 0 < decay_to_zero < 1"))
         elif not isinstance(time, int) or isinstance(time, bool) or not interval_ms <= time <= MAX_TIME_MS:
             words = f"must be an integer in {interval_ms}…{MAX_TIME_MS}, a decay_interval_ms or more"
             violations.append(Violation(time_name, time, words))

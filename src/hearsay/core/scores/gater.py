@@ -1,6 +1,7 @@
-"""The gater: its parameters, the table `[router.gater]`, and counts by address (rules: `rules/gater.py`).
+"""The gater: its parameters (the table `[router.gater]`) and its counts by address (rules: `rules/gater.py`).
 
-* PARAMETERS-10: All parameters must be given. Ignored and rejected messages weigh at least as much as delivered ones.
+* PARAMETERS-10: All parameters with the default 0 must be given. The weights of ignored and rejected messages are at
+  least 1.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ _LEAST: tuple[tuple[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaterParameters(Parameters):
-    """Condition under which messages are admitted at random, and the weights that make up the probability."""
+    """The condition under which messages are accepted at random, and the weights that determine the probability."""
 
     owner: ClassVar[str] = "the gater"
 
     threshold: float = amount()
-    """Ratio of throttled to validated messages from which on the gater drops messages."""
+    """Ratio of throttled to validated messages from which the gater drops messages."""
     global_decay: float = fraction()
-    """Share of the node's counts that is left after a refresh."""
+    """Factor of the node's counts at a refresh."""
     source_decay: float = fraction()
-    """Share of an address's counts that is left after a refresh."""
+    """Factor of an address's counts at a refresh."""
     decay_interval_ms: int = milliseconds(1_000)
     """Time between two refreshes."""
     decay_to_zero: float = fraction()
-    """A counter below this is 0."""
+    """Value below which a counter becomes 0."""
     quiet_ms: int = milliseconds(60_000)
-    """Time without a throttled message after which all messages are admitted."""
+    """Time without a throttled message after which all messages are accepted."""
     retain_ms: int = milliseconds(6 * 3_600_000)
     """Time that an address is remembered after its last peer disconnected."""
     duplicate_weight: float = amount()
@@ -56,7 +57,7 @@ class GaterParameters(Parameters):
     reject_weight: float = amount()
     """Weight of a rejected message."""
     max_retained_addresses: int = integer(10_000, low=1)
-    """Addresses without connected peers that are remembered."""
+    """Limit on remembered addresses without connected peers."""
 
     def _rules_between(self, faulty: set[str]) -> Iterator[Violation]:
         for name, least in _LEAST:
@@ -66,19 +67,21 @@ class GaterParameters(Parameters):
 
 
 Place: TypeAlias = tuple[str, PeerId | None]
-"""The key of a `_Source`: an address and None; for a peer without a known address, an empty address and the peer."""
+"""The key of a `_Source`: an address and None or, for a peer without a known address, an empty text and the peer."""
 
 
+@dataclass(slots=True)
 class _Source:
-    """Counts of an address, and its connected peers."""
+    """Counts of messages from one address, or from one peer without a known address."""
 
-    __slots__ = ("delivered", "duplicate", "ignored", "peers", "rejected", "until")
-
-    def __init__(self) -> None:
-        self.peers = 0
-        self.until: Micros = 0
-        """The end of the time that the counts are kept after the last peer has disconnected."""
-        self.delivered = self.duplicate = self.ignored = self.rejected = 0.0
+    peers: int = 0
+    """Number of connected peers at the address."""
+    until: Micros = 0
+    """Time until which the counts are kept, if the last peer has disconnected."""
+    delivered: float = 0.0
+    duplicate: float = 0.0
+    ignored: float = 0.0
+    rejected: float = 0.0
 
     def decay(self, by: float, zero: float) -> None:
         self.delivered = decayed(self.delivered, by, zero)
@@ -88,7 +91,7 @@ class _Source:
 
 
 class Gater:
-    """Counts for the node and for each address of connected peers."""
+    """The counts of the node and of each address, and the decision whether messages of a peer are accepted."""
 
     def __init__(self, parameters: GaterParameters) -> None:
         self._parameters = parameters
@@ -97,13 +100,13 @@ class Gater:
         self._throttled = 0.0
         self._throttled_at: Micros = 0
         self._places: dict[PeerId, Place] = {}
-        """Addresses of connected peers."""
+        """The keys of the sources of connected peers."""
         self._sources: dict[Place, _Source] = {}
         self._away: dict[Place, None] = {}
-        """Addresses whose peers have all disconnected, the longest ago first."""
+        """The keys of the sources whose peers have all disconnected, in the order of the last disconnection."""
 
     def weigh(self, topic: TopicId, weight: float) -> None:
-        """Set the weight of messages that are delivered in this topic. In other topics the weight is 1."""
+        """Set the weight of a delivered message of this topic, which is 1 by default."""
         self._topic_weights[topic] = weight
 
     def connect(self, peer: PeerId, address: str = "") -> None:
@@ -139,7 +142,7 @@ class Gater:
             source.duplicate += 1.0
 
     def reject(self, peer: PeerId, reason: int, now: Micros) -> None:
-        """Count a message that is not used; `reason` is a `Reason`."""
+        """Count a message of this peer that is not used; `reason` is the number of a `Reason`."""
         counts_as = gater.rejection(reason)
         source = self._source(peer)
         if counts_as == gater.TURNED_AWAY:
@@ -151,7 +154,7 @@ class Gater:
             source.rejected += 1.0
 
     def lets_in(self, peer: PeerId, now: Micros, draw: Draw) -> bool:
-        """Return True if messages of the peer are accepted; control always is."""
+        """Return whether messages of the peer are accepted now (GATER-1, GATER-2)."""
         own = self._parameters
         since = now - self._throttled_at
         if gater.is_open(since, own.quiet_ms * 1000, self._throttled, self._validated, own.threshold):
@@ -168,7 +171,11 @@ class Gater:
         return gater.is_let_in(draw(), source.delivered, sent)
 
     def refresh(self, now: Micros) -> None:
-        """Decay the counts, and forget addresses whose time is over; due every `decay_interval_ms`."""
+        """Decay the counts of the node, and of addresses with connected peers. Forget addresses whose peers
+        disconnected more than `retain_ms` ago.
+
+        The caller calls this every `decay_interval_ms`.
+        """
         own = self._parameters
         self._validated = decayed(self._validated, own.global_decay, own.decay_to_zero)
         self._throttled = decayed(self._throttled, own.global_decay, own.decay_to_zero)
@@ -177,12 +184,6 @@ class Gater:
                 source.decay(own.source_decay, own.decay_to_zero)
         while self._away and self._sources[oldest := next(iter(self._away))].until < now:
             self._forget(oldest)
-
-    def knows(self, address: str) -> bool:
-        return (address, None) in self._sources
-
-    def sizes(self) -> tuple[tuple[str, int, int], ...]:
-        return (("retained addresses", len(self._away), self._parameters.max_retained_addresses),)
 
     def _source(self, peer: PeerId | None) -> _Source | None:
         place = None if peer is None else self._places.get(peer)

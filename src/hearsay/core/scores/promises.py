@@ -1,57 +1,45 @@
-"""Promises of peers to send requested messages (rules: `core.rules.deliveries`)."""
+"""Promises: a peer that gets an IWANT shall send the requested messages (rules: `rules/deliveries.py`)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
 from hearsay.core.rules import deliveries
+from hearsay.core.rules.randomness import below
 from hearsay.core.scores.declarations import TrackedPromises
-from hearsay.core.shell.parameters import Parameters, choice, integer, milliseconds
-from hearsay.core.shell.randomness import below
 
 Draw: TypeAlias = Callable[[], int]
-"""Returns a 64-bit hash of the circumstances of a choice, such as the peer and the heartbeat."""
+"""A function that returns a draw: a 64-bit hash of the circumstances of a choice, such as the peer and the time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseParameters(Parameters):
-    """The promises that are tracked, their time, and limits on their number."""
-
-    owner: ClassVar[str] = "promises"
-
-    tracked_promises: TrackedPromises = choice(TrackedPromises.ONE)
-    """Ids of an IWANT that are promises."""
-    iwant_followup_ms: int = milliseconds(3_000)
-    """Time after which a promise is broken."""
-    asked_peer_must_send: bool = False
-    """Only a copy from the peer that was asked keeps a promise (jvm)."""
-    max_promises_per_peer: int = integer(5_000, low=1)
-    """Promises of one peer that are tracked."""
-    max_promises: int = integer(100_000, low=1)
-    """Promises of all peers that are tracked."""
+MAX_PROMISES = 100_000
+"""Maximum number of tracked promises of all peers."""
+MAX_PROMISES_OF_PEER = 5_000
+"""Maximum number of tracked promises of one peer."""
 
 
 class Promises:
-    """Promises by message and by peer, in the order of their ends."""
+    """The tracked promises, by message and by peer."""
 
-    def __init__(self, parameters: PromiseParameters) -> None:
-        self._parameters = parameters
-        self._followup: Micros = parameters.iwant_followup_ms * 1000
-        self._ends: dict[tuple[PeerId, MessageId], Micros] = {}
-        """Ends of promises, the earliest first, since all last equally long."""
+    def __init__(self, tracked: TrackedPromises, followup_us: Micros, asked_peer_must_send: bool) -> None:
+        """`tracked` says which ids of an IWANT are promises. A promise must be kept in `followup_us` after the IWANT.
+        With `asked_peer_must_send` it is kept only by a copy from the peer that promised the message (jvm)."""
+        self._tracked = tracked
+        self._followup_us = followup_us
+        self._asked_peer_must_send = asked_peer_must_send
+        self.ends: dict[tuple[PeerId, MessageId], Micros] = {}
+        """By peer and message, the time by which the promise must be kept. The earliest time comes first, since all
+        promises last equally long. Do not change the object, which is a live view for others."""
         self._of_message: dict[MessageId, dict[PeerId, None]] = {}
         self._of_peer: dict[PeerId, dict[MessageId, None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._ends)
-
     def ask(self, peer: PeerId, ids: Sequence[MessageId], now: Micros, draw: Draw) -> None:
-        """Track a request for these messages to a peer. `draw` chooses the id if only one is tracked."""
-        match self._parameters.tracked_promises:
+        """Track the promises of a peer that gets an IWANT with these ids. If only one promise is tracked, `draw`
+        chooses it."""
+        match self._tracked:
             case TrackedPromises.ONE:
                 if ids:
                     self._promise(peer, ids[below(draw(), len(ids))], now)
@@ -62,51 +50,42 @@ class Promises:
                 pass
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
-        """Note that a message has arrived. All its promises are kept (with `asked_peer_must_send`: the sender's)."""
+        """Note that `sender` sent a message, which keeps all promises of this message. With `asked_peer_must_send` it
+        keeps only the promise of the sender."""
         for peer in tuple(self._of_message.get(message, ())):
-            if peer == sender or not self._parameters.asked_peer_must_send:
+            if peer == sender or not self._asked_peer_must_send:
                 self._end(peer, message)
 
     def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
-        """Note that a message has arrived and is not used; `reason` is a `Reason`."""
+        """Note that a message from `sender` was rejected. `reason` is the number of a `Reason`; BAD_SIGNATURE keeps
+        no promise."""
         if deliveries.rejection_keeps(reason):
             self.keep(message, sender)
 
     def void(self, peer: PeerId) -> None:
-        """Drop the promises of a peer whose messages the gater refuses."""
+        """Remove all promises of a peer, since the gater does not accept its messages (PROMISE-4)."""
         for message in tuple(self._of_peer.get(peer, ())):
             self._end(peer, message)
 
     def take_broken(self, now: Micros) -> tuple[tuple[PeerId, int], ...]:
-        """Return the number of promises that each peer has broken since the last call, peers ascending."""
+        """Remove the promises whose time is over. Return each peer that has broken promises, with their number, peers
+        ascending."""
         broken: Counter[PeerId] = Counter()
-        while self._ends:
-            peer, message = next(iter(self._ends))
-            if not deliveries.is_broken(now, self._ends[peer, message]):
-                break
-            self._end(peer, message)
-            broken[peer] += 1
+        while self.ends and deliveries.is_broken(now, self.ends[oldest := next(iter(self.ends))]):
+            self._end(*oldest)
+            broken[oldest[0]] += 1
         return tuple(sorted(broken.items(), key=lambda item: item[0]))
 
-    @property
-    def ends(self) -> Mapping[tuple[PeerId, MessageId], Micros]:
-        """Return the end of each wait, as a live view."""
-        return self._ends
-
-    def sizes(self) -> tuple[tuple[str, int, int], ...]:
-        return (("promises", len(self._ends), self._parameters.max_promises),)
-
     def _promise(self, peer: PeerId, message: MessageId, now: Micros) -> None:
-        own = self._parameters
         of_peer = self._of_peer.get(peer, {})
-        room = deliveries.has_room(len(of_peer), own.max_promises_per_peer, len(self._ends), own.max_promises)
+        room = deliveries.has_room(len(of_peer), MAX_PROMISES_OF_PEER, len(self.ends), MAX_PROMISES)
         if room and message not in of_peer:
-            self._ends[peer, message] = now + self._followup
+            self.ends[peer, message] = now + self._followup_us
             self._of_message.setdefault(message, {})[peer] = None
             self._of_peer.setdefault(peer, {})[message] = None
 
     def _end(self, peer: PeerId, message: MessageId) -> None:
-        del self._ends[peer, message]
+        del self.ends[peer, message]
         for index, key, value in ((self._of_message, message, peer), (self._of_peer, peer, message)):
             del index[key][value]
             if not index[key]:

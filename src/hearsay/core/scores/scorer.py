@@ -1,8 +1,9 @@
 """The scores that one node gives its peers.
 
-Topics without parameters have no counters. There is no clock and no randomness: callers pass the time, in
-microseconds that never decrease. Unknown peers and topics are not errors, since events of disconnected peers may come
-late. The order of calls about different peers does not matter.
+Topics without parameters have no counters. There is no clock and no randomness: callers pass the time in
+microseconds, which never decreases. Events of disconnected peers may come late, so calls about unknown peers, or
+about topics without parameters, have no effect on scores. But `set_application_score` for an unknown peer takes
+effect when the peer connects. The order of calls about different peers does not matter.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
-from hearsay.core.language.state import PeerParts, ScoreParts, TopicParts
 from hearsay.core.rules import deliveries, score_parts
-from hearsay.core.rules.score_parts import is_graylisted
 from hearsay.core.scores.declarations import InvalidCopies, MeshTimes, QuantumRounding, RetainedScores
 from hearsay.core.scores.records import DeliveryRecords, PeerCounters, RetainedPeers, SharedAddresses, TopicCounters
 from hearsay.core.scores.score_parameters import PeerScoreParameters, TopicNumbers
+from hearsay.core.shell.guarantees import PeerParts, ScoreParts, TopicParts
 from hearsay.core.shell.parameters import MAX_COUNT
 
 Weighted: TypeAlias = tuple[float, float, float, float, float]
-"""Parts times their weights."""
+"""Five parts of a score, each multiplied by its weight."""
 
 
 class Scorer:
@@ -32,19 +32,19 @@ class Scorer:
         self._counts_whole_quanta = parameters.time_in_mesh_quanta is QuantumRounding.WHOLE
         self._topics = dict(topics)
         self._peers: dict[PeerId, PeerCounters] = {}
-        """Connected peers, and those that are kept."""
+        """The counters of connected peers, and those of disconnected peers that are kept."""
         self._retained = RetainedPeers(parameters.max_retained_peers)
         self._addresses = SharedAddresses(
             parameters.shared_address_allowed, parameters.ipv6_addresses, parameters.max_addresses_per_peer
         )
         self._deliveries = DeliveryRecords(parameters.delivery_ttl_ms * 1000, parameters.max_deliveries)
         self._application: dict[PeerId, float] = {}
-        """Ratings by the application, except 0."""
+        """The application's scores of peers, without those that are 0."""
 
     def connect(self, peer: PeerId, addresses: Iterable[str] = ()) -> None:
         found = self._peers.get(peer)
         if found is not None and not found.connected:
-            self._retained.take_back(peer)
+            self._retained.remove(peer)
             found.connected = True
             if self._parameters.retained_scores is RetainedScores.UNTIL_RETURN:
                 found = None
@@ -53,7 +53,7 @@ class Scorer:
         self.set_addresses(peer, addresses)
 
     def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Set the present addresses of a known peer (P6)."""
+        """Set the present addresses of a known peer, in place of earlier ones (P6)."""
         if peer in self._peers and self._parameters.shared_address_weight:
             self._addresses.place(peer, addresses)
 
@@ -76,23 +76,22 @@ class Scorer:
     def graft(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
         counted = self._counted(peer, topic)
         if counted is not None:
-            self._peers[peer].least = None
             counted.graft(now)
 
     def prune(self, peer: PeerId, topic: TopicId, now: Micros) -> None:
         counted = self._counted(peer, topic)
         if counted is not None:
-            self._peers[peer].least = None
             counted.prune(self._topics[topic], self._parameters, now)
 
     def validate(self, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """Note that validation of a message begins, perhaps again: a throttled message is not marked as seen."""
+        """Note that the validation of a message begins. If the message was throttled before, its record is open
+        again."""
         if topic in self._topics:
             record = self._deliveries.record(message, now)
             record.state = deliveries.reopened(record.state)
 
     def deliver(self, peer: PeerId | None, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """Count an accepted message, and the peer that sent it first; None for the node's own."""
+        """Count an accepted message. `peer` sent the first copy; None for a message of this node."""
         if topic not in self._topics:
             return
         counted = self._counted(peer, topic)
@@ -108,7 +107,7 @@ class Scorer:
                 self._deliver_copy(sender, topic)
 
     def duplicate(self, peer: PeerId, topic: TopicId, message: MessageId, now: Micros) -> None:
-        """Count a copy of a message that was seen before."""
+        """Count a copy that `peer` sent after the first copy of a message (DELIVERY-2 to DELIVERY-4)."""
         if topic not in self._topics:
             return
         record = self._deliveries.record(message, now)
@@ -122,7 +121,8 @@ class Scorer:
                 self._deliver_copy(peer, topic)
 
     def reject(self, peer: PeerId, topic: TopicId, message: MessageId, reason: int, now: Micros) -> None:
-        """Count a message of this peer that is not used; `reason` is a `Reason`."""
+        """Count a message of this peer that is rejected, ignored or throttled. `reason` is the number of a
+        `Reason`."""
         verdict = deliveries.rejection(reason)
         if verdict == deliveries.BLAMED_AT_ONCE:
             self.blame(peer, topic)
@@ -139,56 +139,61 @@ class Scorer:
         record.senders.clear()
 
     def penalise(self, peer: PeerId, count: float = 1.0) -> None:
-        """Count misbehaviour of a peer (P7): broken promises, early GRAFTs."""
+        """Add `count` to the misbehaviour of a peer (P7), for example for broken promises. Raise `ValueError` if
+        `count` is negative or above `MAX_COUNT`."""
         _check(count, 0)
         found = self._peers.get(peer)
         if found is not None:
             found.misbehaviour += count
-            found.score = found.least = None
+            found.score = None
             self._retained.blame(peer)
 
     def credit(self, peer: PeerId, topic: TopicId) -> None:
-        """Count useful parts of a message from the peer as a first delivery."""
+        """Count useful parts of a message as a first delivery of the peer."""
         counted = self._counted(peer, topic)
         if counted is not None:
             counted.deliver(self._topics[topic])
 
     def blame(self, peer: PeerId, topic: TopicId) -> None:
-        """Count an invalid message of a peer, or an invalid part of one (P4)."""
+        """Count an invalid message, or invalid parts of a message, of a peer (P4)."""
         counted = self._counted(peer, topic)
         if counted is not None:
-            self._peers[peer].least = None
-            counted.blame()
+            counted.invalid += 1.0
             self._retained.blame(peer)
 
     def penalise_slow(self, peer: PeerId, count: float = 1.0) -> None:
-        """Count messages to a peer that were dropped because it was too slow."""
+        """Count messages to a peer that could not be sent. Raise `ValueError` as `penalise` does."""
         _check(count, 0)
         found = self._peers.get(peer)
         if found is not None:
             found.slow += count
-            found.score = found.least = None
+            found.score = None
 
     def set_application_score(self, peer: PeerId, score: float) -> None:
-        """Set the application's score of a peer (P5), also before it connects; 0 is neutral."""
+        """Set the application's score of a peer (P5), which need not be known; 0 is neutral. Raise `ValueError` if
+        the absolute value is above `MAX_COUNT`."""
         _check(score, -MAX_COUNT)
         if score:
             self._application[peer] = float(score)
         else:
             self._application.pop(peer, None)
         if peer in self._peers:
-            self._peers[peer].score = self._peers[peer].least = None
+            self._peers[peer].score = None
 
     def set_topic_parameters(self, topic: TopicId, numbers: TopicNumbers) -> None:
-        """Change the parameters of a topic from now on. Smaller caps apply at once (COUNTER-3)."""
+        """Set the parameters of a topic from now on. Smaller caps lower the counters at once (COUNTER-3)."""
         self._topics[topic] = numbers
         for found in self._peers.values():
             if topic in found.topics:
                 found.change()
-                found.topics[topic].recap(numbers)
+                found.topics[topic].cap(numbers)
 
     def refresh(self, now: Micros) -> None:
-        """Decay the counters and update the times in meshes; due every `decay_interval_ms`."""
+        """Decay the counters, and update the times in meshes. Forget disconnected peers and records whose time is
+        over.
+
+        The caller calls this every `decay_interval_ms`.
+        """
         own = self._parameters
         for peer in self._retained.expire(now):
             self._forget(peer)
@@ -202,30 +207,22 @@ class Scorer:
         self._deliveries.expire(now)
 
     def score(self, peer: PeerId, now: Micros) -> float:
-        """Return the score; it is cached until a counter changes."""
+        """Return the score of a peer; 0 for an unknown peer.
+
+        The score is cached until a counter of the peer or the number of peers at an address changes. With
+        `MeshTimes.NOW` it is not cached.
+        """
         found = self._peers.get(peer)
         if found is None:
             return 0.0
         changes = self._addresses.changes
-        if found.score is None or found.neighbourhood != changes or self._times_are_now:
-            found.score = found.least = score_parts.total(*self._peer_parts(peer, found, now))
-            found.neighbourhood = changes
+        if found.score is None or found.address_changes != changes or self._times_are_now:
+            found.score = score_parts.total(*self._peer_parts(peer, found, now))
+            found.address_changes = changes
         return found.score
 
-    def is_graylisted(self, peer: PeerId, graylist: float, now: Micros) -> bool:
-        """Return whether a score is below `graylist`.
-
-        A lower bound of the score, if there is one, is compared first, so that the sum is rarely computed.
-        """
-        found = self._peers.get(peer)
-        if found is not None and found.neighbourhood == self._addresses.changes:
-            least = None if self._times_are_now else found.least
-            if least is not None and not is_graylisted(least, graylist):
-                return False
-        return is_graylisted(self.score(peer, now), graylist)
-
     def parts(self, peer: PeerId, now: Micros) -> ScoreParts | None:
-        """Return the parts of the score of a known peer."""
+        """Return the score of a peer with its parts, which are computed now; None if the peer is unknown."""
         found = self._peers.get(peer)
         if found is None:
             return None
@@ -235,19 +232,8 @@ class Scorer:
         )
         return ScoreParts(score_parts.total(*own), PeerParts(*own), topics)
 
-    def sizes(self) -> tuple[tuple[str, int, int], ...]:
-        """Return the name, size and limit of each collection that peers can make grow."""
-        own = self._parameters
-        counters = sum(len(found.topics) for found in self._peers.values())
-        return (
-            ("delivery records", len(self._deliveries), own.max_deliveries),
-            ("retained peers", len(self._retained), own.max_retained_peers),
-            ("topic counters", counters, len(self._peers) * len(self._topics)),
-            ("addresses", len(self._addresses), 2 * own.max_addresses_per_peer * len(self._peers)),
-        )
-
     def _peer_parts(self, peer: PeerId, found: PeerCounters, now: Micros) -> Weighted:
-        """Return the values of `PeerParts` as a plain tuple, which is faster to make."""
+        """Return the values of `PeerParts`, as a plain tuple since that is faster to make."""
         own = self._parameters
         misbehaviour = score_parts.excess_square(found.misbehaviour, own.misbehaviour_threshold)
         slow = score_parts.excess(found.slow, own.slow_peer_threshold)
@@ -270,7 +256,7 @@ class Scorer:
         return score_parts.capped_topics(summed, float(self._parameters.topic_cap))
 
     def _topic_parts(self, topic: TopicId, counted: TopicCounters, now: Micros) -> Weighted:
-        """Return the values of `TopicParts`."""
+        """Return the values of `TopicParts`, as a plain tuple."""
         own, of_peer = self._topics[topic], self._parameters
         time = counted.time_in_mesh(of_peer, now)
         active = counted.is_active(own, of_peer, now)
@@ -285,8 +271,11 @@ class Scorer:
         )
 
     def _counted(self, peer: PeerId | None, topic: TopicId) -> TopicCounters | None:
-        """Return the counters of a known peer in a topic with parameters, otherwise None. The caller changes them, so
-        cached sums are invalidated."""
+        """Return the counters of a peer in a topic, new ones if there are none yet. Return None if the peer is
+        unknown or the topic has no parameters.
+
+        Clear the cached sums, since the caller changes the counters.
+        """
         found = None if peer is None else self._peers.get(peer)
         if found is None:
             return None
@@ -315,6 +304,6 @@ class Scorer:
 
 
 def _check(value: float, low: float) -> None:
-    """Raise `ValueError` if a count or score of the caller is out of range."""
+    """Raise `ValueError` if a count or score that the caller passes is not in low … MAX_COUNT."""
     if not low <= value <= MAX_COUNT:
         raise ValueError(f"a count or score of {value!r}: it must be in {low}…{MAX_COUNT}")

@@ -1,1 +1,1 @@
-"""Parts that all routers share: the shell around a strategy, peers, seen messages, outbox, randomness, parameters."""
+"""The shell, which all routers share: peers, subscriptions, seen messages, outbox and parameters."""

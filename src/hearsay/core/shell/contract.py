@@ -1,7 +1,7 @@
-"""The caller's side of a router's contract, and the errors of callers and of routers.
+"""The rules that callers of a router must follow, and the errors of callers and of routers.
 
-Routers may be external. An error of such a router names the place in its author's code, which is taken from the
-traceback; the frames of the driver are left out."""
+A router may come from another package. The text of an error in it (`describe_error`) names a place in that package's
+code: the innermost frame of the traceback that is neither in Hearsay nor in a library."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ from hearsay.core.shell.strategy import Shell, Strategy
 
 
 class UsageError(Exception):
-    """The caller broke the router's contract; nothing was changed."""
+    """A call of a router that its rules do not allow. The call has changed nothing."""
 
 
 def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> None:
-    """Raise `UsageError` if the event is not allowed now."""
+    """Raise `UsageError` if the caller must not pass this event to the router now. `Router.handle` checks the time
+    itself."""
     match event:
         case TimerFired():
             due = shell.due
             if due is None or now < due:
-                raise UsageError(f"timer fired at {now}, due at {due}")
+                raise UsageError(f"TimerFired is not allowed at {now} us: deadline() is {due}")
         case MessageValidated():
             if event.message_id not in shell.pending:
-                raise UsageError(f"verdict on {event.message_id!r}, which is not waiting for one")
+                raise UsageError(f"verdict on message {event.message_id!r}, which waits for no verdict")
         case PeerConnected():
             _check_connectable(shell, strategy, event)
         case PeerDisconnected() | StreamOpened():
@@ -68,7 +69,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
             if event.peer == shell.node:
                 raise UsageError("a router cannot be its own direct peer, or refuse its own messages")
         case PeerRated() | TopicScored():
-            if strategy.scoring is None or not strategy.scoring.keeps_scores:
+            if not strategy.keeps_scores:
                 raise UsageError(f"this router keeps no scores: {event}")
             if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
                 raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
@@ -80,7 +81,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
 
 def _check_allowed(shell: Shell, topic: TopicId) -> None:
     if not shell.allows(topic):
-        raise UsageError(f"topic {topic!r} is not among the allowed ones")
+        raise UsageError(f"topic {topic!r} is not one of allowed_topics")
 
 
 def _check_partial(
@@ -113,15 +114,17 @@ _LIBRARY_PLACES = (
     *(get_path(name) for name in ("stdlib", "purelib", "platlib")),
     "<",
 )
-"""Beginnings of the file names of this package, of libraries, and of code without a file."""
+"""The beginnings of file names that are not in another router's package: those of Hearsay and of libraries, and "<"
+for code without a file."""
 
 
 class RouterFailed(Exception):
-    """A router raised, or requested something impossible. The message is one line."""
+    """The error of a router that raised an exception, or whose action cannot be done. The message has one line."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line, with the innermost place in a user's code, or the innermost of all places."""
+    """Return the kind, the message and the place of an error in one line. The place is the innermost one outside of
+    Hearsay and libraries; if there is none, the innermost one."""
     text = " ".join(str(error).split())
     kind = type(error).__name__
     place = _place(traceback.extract_tb(error.__traceback__))

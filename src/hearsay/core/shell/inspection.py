@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from hearsay.core.language.identifiers import Micros, PeerId, TopicId
 from hearsay.core.language.sizes import identifier_size, message_size
-from hearsay.core.language.state import Peering, PeerState, RouterState, SeenState, StateSize
-from hearsay.core.shell.seen import entries
+from hearsay.core.shell.guarantees import Peering, PeerState, RouterState, SeenState, StateSize
 from hearsay.core.shell.strategy import Shell, Strategy
 
 
-def known_peers(shell: Shell, strategy: Strategy) -> dict[PeerId, dict[TopicId, Peering]]:
-    """Return all peers of the state table, each with its peerings by topic."""
-    peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
-    for topic, view in shell.peers.topics.items():
-        for peer in (*view.native, *view.flood):
-            peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
-    for topic, peer, peering in strategy.peerings():
-        peerings.setdefault(peer, {})[topic] = peering
-    return peerings
-
-
 def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
-    """Return whether a peer is in the state table."""
+    """Return whether a peer is in the state table (`router_state`)."""
     return (
         peer in shell.connected
         or any(peer in view for view in shell.peers.topics.values())
@@ -30,9 +18,15 @@ def knows(shell: Shell, strategy: Strategy, peer: PeerId) -> bool:
 
 
 def router_state(shell: Shell, strategy: Strategy) -> RouterState:
-    """Return the state table."""
-    peerings = known_peers(shell, strategy)
+    """Return the state table: a snapshot at the time `shell.now`."""
+    peerings: dict[PeerId, dict[TopicId, Peering]] = {peer: {} for peer in shell.connected}
+    for topic, view in shell.peers.topics.items():
+        for peer in (*view.native, *view.flood):
+            peerings.setdefault(peer, {})[topic] = Peering.METADATA_ONLY
+    for topic, peer, peering in strategy.peerings():
+        peerings.setdefault(peer, {})[topic] = peering
     protocols = {peer: known.protocol for peer, known in shell.connected.items()}
+    shell.seen.expire(shell.now)
     return RouterState(
         subscriptions=tuple(sorted(shell.joined)),
         fanout=tuple(strategy.fanout_topics()),
@@ -41,33 +35,21 @@ def router_state(shell: Shell, strategy: Strategy) -> RouterState:
             for peer in sorted(peerings)
         ),
         seen=tuple(
-            SeenState(entry.message_id, entry.first_us, entry.sender, strategy.holds(entry.message_id))
-            for entry in entries(shell.seen, shell.now)
+            SeenState(message_id, first_us, sender, strategy.holds(message_id))
+            for message_id, first_us, sender in shell.seen.first_copies()
         ),
     )
 
 
 def size_of_state(shell: Shell, strategy: Strategy, now: Micros) -> StateSize:
-    """Return the number of entries, and the bytes, of the state table and of other state."""
-    count = len(shell.joined)
-    size = sum(map(identifier_size, shell.joined))
-    count += len(shell.connected)
-    size += sum(map(identifier_size, shell.connected))
+    """Return the number of entries of the state at the time `now`, and their bytes. Entries are topics, peers,
+    subscriptions of peers, ids in the seen cache, stored messages, peerings, and `Inspection.other_state`."""
+    sizes = [identifier_size(name) for name in (*shell.joined, *shell.connected)]
     for topic, view in shell.peers.topics.items():
-        members = len(view.native) + len(view.flood)
-        count += members
-        size += members * identifier_size(topic)
+        sizes += [identifier_size(topic)] * (len(view.native) + len(view.flood))
     shell.seen.expire(now)
-    for message_id, _, _ in shell.seen.first_copies():
-        count += 1
-        size += identifier_size(message_id) + 8
-    for message in strategy.held_messages():
-        count += 1
-        size += message_size(message)
-    for topic, peer, _ in strategy.peerings():
-        count += 1
-        size += identifier_size(topic) + identifier_size(peer)
-    for peer in strategy.other_state():
-        count += 1
-        size += identifier_size(peer)
-    return StateSize(count, size)
+    sizes += [identifier_size(message_id) + 8 for message_id, _, _ in shell.seen.first_copies()]
+    sizes += map(message_size, strategy.held_messages())
+    sizes += [identifier_size(topic) + identifier_size(peer) for topic, peer, _ in strategy.peerings()]
+    sizes += map(identifier_size, strategy.other_state())
+    return StateSize(len(sizes), sum(sizes))

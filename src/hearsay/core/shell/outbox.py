@@ -1,27 +1,26 @@
-"""The outbox: the parts that one `handle` call sends, which are packed into RPCs at its end.
+"""The outbox: the parts that one `handle` call sends. At the end of the call they are packed into RPCs.
 
 Rules (r1, "Control Message Piggybacking"; guide, "Network packets"):
 
-* OUT-1: at most one RPC per peer and call, peers ascending, the parts of an RPC in the order of handling, then by
-  topic and id. Nothing waits for a later call.
-* OUT-2: without coalescing, as in simsub, every part is an RPC of its own, in the same order, after the features,
-  which a peer must receive first (EXT-1).
-* OUT-3: IDONTWANT goes ahead of all else, in an RPC of its own: it is useful only as long as the peer has
-  not sent the message.
+* OUT-1: A call sends at most one RPC to each peer, in ascending order of peers; IDONTWANTs, partial messages and test
+  messages have RPCs of their own. The parts of an RPC have the order in which the receiver handles them, then the
+  order of topic and id. No part waits for a later call.
+* OUT-2: Without coalescing, as in simsub, every part is an RPC of its own. The features come first, since a peer must
+  receive the features first (EXT-1); the other parts follow in the order of OUT-1.
+* OUT-3: An IDONTWANT is sent before all other parts: it is useful only as long as the peer has not sent the message.
 
-Nearly all sends are one message, or one topic's gossip, to a few peers, which share one `Rpc` object; or one part to
-one peer. These RPCs are made at once and need no packing.
+Nearly every call sends only one message, or only the gossip of one topic, to a few peers. These peers share one `Rpc`
+object, which is made at once and needs no packing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from hearsay.core.language.actions import Action, Send, Via
+from hearsay.core.language.actions import Action, Send, Via, fast_init
 from hearsay.core.language.episub_parts import EpisubPart
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, PeerId, TopicId
 from hearsay.core.language.rpc import (
     Control,
@@ -49,45 +48,22 @@ _ihave = fast_init(IHave)
 _subscription = fast_init(Subscription)
 
 
+@dataclass(slots=True)
 class _Parcel:
-    """All parts for one peer."""
+    """The parts for one peer, except IDONTWANTs, partial messages and test messages."""
 
-    __slots__ = (
-        "episub",
-        "extensions",
-        "features",
-        "grafts",
-        "ihaves",
-        "messages",
-        "prunes",
-        "subscriptions",
-        "wanted",
-    )
-
-    def __init__(self) -> None:
-        self.subscriptions: dict[TopicId, Subscription] = {}
-        self.messages: dict[MessageId, tuple[Message, Via]] = {}
-        self.grafts: set[TopicId] = set()
-        self.prunes: dict[TopicId, Prune] = {}
-        self.ihaves: dict[TopicId, tuple[MessageId, ...]] = {}
-        self.wanted: set[MessageId] = set()
-        self.extensions: list[Extension] = []
-        self.features: tuple[Features, ...] = ()
-        self.episub: list[EpisubPart] = []
-
-    def absorb(self, whole: Send) -> None:
-        """Add the parts of an RPC that was made at once, without packing."""
-        rpc = whole.rpc
-        for subscription in rpc.subscriptions:
-            self.subscriptions[subscription.topic] = subscription
-        for message, via in zip(rpc.messages, whole.vias, strict=True):
-            self.messages[message.id] = (message, via)
-        if rpc.control is not None:
-            for ihave in rpc.control.ihave:
-                self.ihaves[ihave.topic] = ihave.ids
-            self.episub += rpc.control.episub
+    subscriptions: dict[TopicId, Subscription] = field(default_factory=lambda: {})
+    messages: dict[MessageId, tuple[Message, Via]] = field(default_factory=lambda: {})
+    grafts: set[TopicId] = field(default_factory=lambda: set())
+    prunes: dict[TopicId, Prune] = field(default_factory=lambda: {})
+    ihaves: dict[TopicId, tuple[MessageId, ...]] = field(default_factory=lambda: {})
+    wanted: set[MessageId] = field(default_factory=lambda: set())
+    extensions: list[Extension] = field(default_factory=lambda: [])
+    features: tuple[Features, ...] = ()
+    episub: list[EpisubPart] = field(default_factory=lambda: [])
 
     def pack(self, peer: PeerId) -> Send:
+        """Return all parts in one RPC."""
         messages = sorted(self.messages.values(), key=_topic_and_id) if self.messages else ()
         rpc = _rpc(
             _by_topic(self.subscriptions),
@@ -112,6 +88,7 @@ class _Parcel:
         )
 
     def pack_singly(self, peer: PeerId) -> Iterator[Send]:
+        """Yield each part in an RPC of its own (OUT-2). This removes the features from the parcel."""
         for features in self.features:
             yield Send(peer, Rpc(control=Control(features=(features,))))
         self.features = ()
@@ -134,97 +111,77 @@ def _topic_and_id(entry: tuple[Message, Via]) -> tuple[TopicId, MessageId]:
 
 
 _NOTHING: list[Send] = []
-"""Shared content of empty outboxes. Never changed."""
+"""The `entries` of all empty outboxes. Never changed."""
 
 
 class Outbox:
-    """Collects parts per peer during one `handle` call."""
+    """The parts that the present call of `handle` sends, by peer. Methods such as `graft` add a part."""
 
     def __init__(self, coalesce: bool) -> None:
         self._coalesce = coalesce
-        self.entries: list[Send] | dict[PeerId, Send | _Parcel] = _NOTHING
-        """Sends and parcels by peer; empty between calls. It is a list while it has only the sends of one `forward`
-        or `ihave`, which are in order. If a peer with a complete `Send` gets another part, a `_Parcel` replaces the
-        `Send`."""
+        self.entries: list[Send] | dict[PeerId, _Parcel] = _NOTHING
+        """A list of finished RPCs as long as only one call of `forward`, `ihave` or `episub` has added parts; peers
+        ascend in it. Otherwise the parts by peer. Empty between calls of `handle`."""
         self.urgent: dict[PeerId, list[MessageId]] = {}
-        """Ids for the IDONTWANTs, by peer; empty between calls."""
+        """The ids of the IDONTWANTs, by peer; empty between calls of `handle`."""
         self.alone: list[Send] = []
-        """Partial messages and test messages, each an RPC of its own, sent after all others; empty between calls."""
+        """Partial messages and test messages, each in an RPC of its own. They are sent after all other RPCs. Empty
+        between calls of `handle`."""
 
-    def forward(
-        self,
-        peers: Iterable[PeerId],
-        message: Message,
-        via: Via,
-        received_from: PeerId | None,
-    ) -> None:
-        """Send a message to all of `peers`, ascending, except its sender and its author."""
-        source = message.source
-        rpc = _rpc((), (message,))
-        vias = (via,)
+    def forward(self, peers: Iterable[PeerId], message: Message, via: Via, received_from: PeerId | None) -> None:
+        """Send a message to each of `peers`, in ascending order, except to its author and to `received_from`."""
+        receivers = [peer for peer in peers if peer != received_from and peer != message.source]
         if not self.entries:
-            self.entries = [_send(peer, rpc, vias) for peer in peers if peer != received_from and peer != source]
+            rpc, vias = _rpc((), (message,)), (via,)
+            self.entries = [_send(peer, rpc, vias) for peer in receivers]
             return
-        entries = self._by_peer()
-        for peer in peers:
-            if peer == received_from or peer == source:
-                continue
-            if peer in entries:
-                self._parcel(peer).messages.setdefault(message.id, (message, via))
-            else:
-                entries[peer] = _send(peer, rpc, vias)
+        for peer in receivers:
+            self.answer(peer, message, via)
 
-    def answer(self, peer: PeerId, message: Message) -> None:
-        """Send a message that the peer requested by IWANT."""
-        self.send_again(peer, message, Via.IWANT)
-
-    def send_again(self, peer: PeerId, message: Message, via: Via) -> None:
-        """Send a message that the peer requested, even if the peer is its author."""
+    def answer(self, peer: PeerId, message: Message, via: Via) -> None:
+        """Send a message that the peer requested, even if the peer is its author. Do nothing if the message is in the
+        outbox for this peer already."""
         self._parcel(peer).messages.setdefault(message.id, (message, via))
 
     def subscription(
         self, peer: PeerId, topic: TopicId, subscribe: bool, partial: PartialUse = PartialUse.NONE
     ) -> None:
-        said = _subscription(topic, subscribe, partial)
-        entries = self._by_peer()
-        if peer in entries:
-            self._parcel(peer).subscriptions[topic] = said
-        else:
-            entries[peer] = _send(peer, _rpc((said,)))
+        """Send a SUBSCRIBE or UNSUBSCRIBE, in place of an earlier one of the same topic in the outbox."""
+        self._parcel(peer).subscriptions[topic] = _subscription(topic, subscribe, partial)
 
     def graft(self, peer: PeerId, topic: TopicId) -> None:
+        """Send a GRAFT, in place of a PRUNE of the same topic in the outbox."""
         parcel = self._parcel(peer)
         parcel.prunes.pop(topic, None)
         parcel.grafts.add(topic)
 
     def prune(self, peer: PeerId, prune: Prune) -> None:
+        """Send a PRUNE, in place of a GRAFT or PRUNE of the same topic in the outbox."""
         parcel = self._parcel(peer)
         parcel.grafts.discard(prune.topic)
         parcel.prunes[prune.topic] = prune
 
     def clear_prune_peers(self, peer: PeerId) -> None:
-        """Remove the names of other peers from the PRUNEs to a peer that are in the outbox."""
-        entry = self._by_peer().get(peer)
-        if isinstance(entry, _Parcel):
-            entry.prunes = {topic: replace(prune, peers=()) for topic, prune in entry.prunes.items()}
+        """Remove the names of other peers from the PRUNEs that are in the outbox for this peer."""
+        parcel = self.entries.get(peer) if isinstance(self.entries, dict) else None
+        if parcel is not None:
+            parcel.prunes = {topic: replace(prune, peers=()) for topic, prune in parcel.prunes.items()}
 
     def ihave(self, peers: Iterable[PeerId], topic: TopicId, ids: tuple[MessageId, ...]) -> None:
-        """Send one topic's gossip to `peers`, ascending."""
-        rpc = _rpc(control=_control(ihave=(_ihave(topic, ids),)))
+        """Send an IHAVE with ids of one topic to `peers`, which ascend, in place of an earlier IHAVE of the topic."""
         if not self.entries:
+            rpc = _rpc(control=_control(ihave=(_ihave(topic, ids),)))
             self.entries = [_send(peer, rpc) for peer in peers]
             return
-        entries = self._by_peer()
         for peer in peers:
-            if peer in entries:
-                self._parcel(peer).ihaves[topic] = ids
-            else:
-                entries[peer] = _send(peer, rpc)
+            self._parcel(peer).ihaves[topic] = ids
 
     def want(self, peer: PeerId, ids: Iterable[MessageId]) -> None:
+        """Send an IWANT; all ids for one peer become one part."""
         self._parcel(peer).wanted.update(ids)
 
     def unwanted(self, peer: PeerId, message_id: MessageId) -> None:
+        """Send an IDONTWANT; all ids for one peer become one part (OUT-3)."""
         self.urgent.setdefault(peer, []).append(message_id)
 
     def extension(self, peer: PeerId, extension: Extension) -> None:
@@ -237,59 +194,51 @@ class Outbox:
         self.alone.append(Send(peer, Rpc(test=ExtensionTest())))
 
     def features(self, peer: PeerId, features: Features) -> None:
-        """Send the features of this router."""
+        """Send the features of this router (v1.3)."""
         self._parcel(peer).features = (features,)
 
     def episub(self, peer: PeerId, part: EpisubPart) -> None:
-        """Send a part of episub. These parts keep the order of the calls."""
-        entries = self._by_peer()
-        if peer in entries:
+        """Send a part of episub. The parts for one peer have the order of the calls of this method."""
+        if self.entries:
             self._parcel(peer).episub.append(part)
         else:
-            entries[peer] = _send(peer, _rpc(control=_control(episub=(part,))))
+            self.entries = [_send(peer, _rpc(control=_control(episub=(part,))))]
 
     def peers(self) -> list[PeerId]:
-        """Return the peers with parts, ascending."""
-        return sorted(self._by_peer())
+        """Return the peers that get an RPC, ascending; not those that get only IDONTWANTs, partial messages or test
+        messages."""
+        return sorted(send.peer for send in self.entries) if isinstance(self.entries, list) else sorted(self.entries)
 
     def flush(self, actions: list[Action]) -> None:
-        """Append the sends to `actions`, and empty the outbox."""
+        """Append the RPCs for all parts to `actions`, and empty the outbox."""
         if self.urgent:
             for peer in sorted(self.urgent):
                 actions.append(Send(peer, Rpc(control=Control(idontwant=(IDontWant(tuple(self.urgent[peer])),)))))
             self.urgent = {}
-        if self.entries:
-            self._flush_entries(actions)
+        entries = self.entries
+        if isinstance(entries, list):
+            actions += entries
+        else:
+            for peer in sorted(entries):
+                actions += (entries[peer].pack(peer),) if self._coalesce else entries[peer].pack_singly(peer)
+        self.entries = _NOTHING
         if self.alone:
             actions += self.alone
             self.alone = []
 
-    def _flush_entries(self, actions: list[Action]) -> None:
-        entries = self.entries
-        self.entries = _NOTHING
-        if isinstance(entries, list):
-            actions += entries
-            return
-        for peer in sorted(entries):
-            entry = entries[peer]
-            if isinstance(entry, Send):
-                actions.append(entry)
-            elif self._coalesce:
-                actions.append(entry.pack(peer))
-            else:
-                actions.extend(entry.pack_singly(peer))
-
-    def _by_peer(self) -> dict[PeerId, Send | _Parcel]:
-        if isinstance(self.entries, list):
-            self.entries = {send.peer: send for send in self.entries}
-        return self.entries
-
     def _parcel(self, peer: PeerId) -> _Parcel:
-        entries = self._by_peer()
-        entry = entries.get(peer)
-        if isinstance(entry, _Parcel):
-            return entry
-        parcel = entries[peer] = _Parcel()
-        if entry is not None:
-            parcel.absorb(entry)
+        """Return the parcel of a peer, a new one if there is none. The caller adds a part to it."""
+        if isinstance(self.entries, list):
+            self.entries = {send.peer: _unpacked(send) for send in self.entries}
+        parcel = self.entries.get(peer)
+        if parcel is None:
+            parcel = self.entries[peer] = _Parcel()
         return parcel
+
+
+def _unpacked(send: Send) -> _Parcel:
+    """Return a parcel with the parts of an RPC that `forward`, `ihave` or `episub` made."""
+    messages = {message.id: (message, via) for message, via in zip(send.rpc.messages, send.vias, strict=True)}
+    control = send.rpc.control or Control()
+    ihaves = {ihave.topic: ihave.ids for ihave in control.ihave}
+    return _Parcel(messages=messages, ihaves=ihaves, episub=list(control.episub))

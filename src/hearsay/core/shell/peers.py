@@ -1,4 +1,4 @@
-"""Peers of a router: connections, protocols and subscriptions."""
+"""The connected peers of a router, with their protocols and subscriptions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from hearsay.core.language.sizes import SUBSCRIPTION_BYTES, TOPIC_VIEW_BYTES, le
 
 
 class PeerGroup:
-    """A set of peers that is always iterated in ascending order, so that the order of additions has no influence."""
+    """A set of peers that is always iterated in ascending order."""
 
     __slots__ = ("_ordered", "members")
 
     def __init__(self) -> None:
         self.members: set[PeerId] = set()
-        """Only for lookups, not for iteration or changes."""
+        """The peers, for lookups. Iterate over `ordered` instead, and change the group by its methods."""
         self._ordered: tuple[PeerId, ...] | None = ()
 
     @property
     def ordered(self) -> tuple[PeerId, ...]:
+        """The peers in ascending order."""
         if self._ordered is None:
             self._ordered = tuple(sorted(self.members))
         return self._ordered
 
     def add(self, peer: PeerId) -> bool:
-        """Add a peer. Returns True if it is new."""
+        """Add a peer; return True if it was no member."""
         if peer in self.members:
             return False
         self.members.add(peer)
@@ -33,7 +34,7 @@ class PeerGroup:
         return True
 
     def discard(self, peer: PeerId) -> bool:
-        """Remove a peer. Returns True if it was a member."""
+        """Remove a peer; return True if it was a member."""
         if peer not in self.members:
             return False
         self.members.remove(peer)
@@ -51,7 +52,8 @@ class PeerGroup:
 
 
 class ConnectedPeer:
-    """One connected peer. `native` peers speak this router's own protocol; the others are served by flooding."""
+    """One connected peer. It is `native` if it speaks a native protocol of the router; otherwise it only floods
+    (FLOOD-2)."""
 
     __slots__ = ("address", "id", "native", "outbound", "protocol", "topic_bytes", "topics")
 
@@ -59,25 +61,25 @@ class ConnectedPeer:
         self.id = peer
         self.address = address
         self.outbound = outbound
-        """True if this side dialled."""
+        """True if this node dialled the peer."""
         self.protocol = protocol
         self.native = native
         self.topics: set[TopicId] = set()
         self.topic_bytes = 0
-        """Memory of its subscriptions."""
+        """Bytes of memory that the peer's subscriptions take (`subscription_bytes`)."""
 
 
 def subscription_bytes(topic: TopicId) -> int:
-    """Return the memory of one subscription."""
+    """Return the bytes of memory that one subscription takes."""
     return SUBSCRIPTION_BYTES + length_of(topic)
 
 
 _NO_PEERS = PeerGroup()
-"""Shared empty group, since most topics have only native or only flooding peers. Never changed."""
+"""The empty group that all topics without native peers, or without peers that only flood, share. Never changed."""
 
 
 class TopicPeers:
-    """The peers subscribed to one topic: `native` peers, and peers that are served by flooding."""
+    """The peers that subscribe to one topic: `native` peers, and in `flood` those that only flood."""
 
     __slots__ = ("flood", "native")
 
@@ -106,19 +108,20 @@ class TopicPeers:
 
 
 NO_PEERS = TopicPeers()
-"""The view of a topic without known peers. Never changed."""
+"""The `TopicPeers` of all topics without subscribers. Never changed."""
 
 
 class PeerBook:
-    """All connected peers and the per-topic views made of their subscriptions."""
+    """All connected peers, and the subscribed peers of each topic."""
 
     def __init__(self) -> None:
         self.topic_bytes = 0
-        """Memory of the subscriptions of all peers, and of the views that contain them."""
+        """Bytes of memory that the subscriptions of all peers take, with the `TopicPeers` of their topics."""
         self.connected: dict[PeerId, ConnectedPeer] = {}
         self.topics: dict[TopicId, TopicPeers] = {}
 
     def in_topic(self, topic: TopicId) -> TopicPeers:
+        """Return the peers that subscribe to a topic, as a live view while there are any. Do not change it."""
         return self.topics.get(topic, NO_PEERS)
 
     def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:
@@ -144,6 +147,7 @@ class PeerBook:
             self.topic_bytes -= TOPIC_VIEW_BYTES
 
     def remove(self, peer: ConnectedPeer) -> None:
+        """Remove a peer that has disconnected, and all its subscriptions."""
         for topic in sorted(peer.topics):
             self.unsubscribe(peer, topic)
         del self.connected[peer.id]

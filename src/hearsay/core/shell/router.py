@@ -2,26 +2,26 @@
 
 Rules, with their sources:
 
-* SHELL-1: Each peer that connects gets a hello with all subscriptions, and all peers get each change of them. The
-  subscriptions of a peer are remembered until it disconnects (r1, "ambient peer discovery"; guide, "Subscribing and
-  unsubscribing").
-* SHELL-2: Only the first copy of a message counts. It is marked as seen, and validated by the application if
-  `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
-  messages"). The decision is in `core/rules/message_rules.py`.
-* SHELL-3: An RPC is handled in the order subscriptions, messages, control (r1, "After processing the payload, it then
-  processes the control messages").
+* SHELL-1: Each peer that connects gets a hello with all subscriptions of this node, and all peers get each change of
+  the subscriptions. The subscriptions of a peer are remembered until the peer disconnects (r1, "ambient peer
+  discovery"; guide, "Subscribing and unsubscribing").
+* SHELL-2: A router uses only the first copy of a message. Its id is marked as seen, and the application validates the
+  message if `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
+  messages"). `core/rules/message_rules.py` decides that.
+* SHELL-3: An RPC is handled in this order: features (v1.3), subscriptions, messages, the partial message, other
+  control, the test message (r1, "After processing the payload, it then processes the control messages").
 * SHELL-4: A message that the application accepts after its topic was left is dropped.
-* SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is sent again with the next RPC to that peer, or at the
-  next heartbeat; in a router without a heartbeat, `announce_again_ms` later. Otherwise the peer might never learn of
-  the change, since without common topics there may be no other RPC to send.
+* SHELL-5: A SUBSCRIBE or UNSUBSCRIBE that could not be sent is sent again with the next RPC to that peer, or when the
+  timer fires next. A router without a heartbeat sets the timer to at most `announce_again_ms` later. Otherwise the
+  peer might never learn of the change, since without common topics there may be no other RPC to send.
 * SHELL-6: All state that a peer can increase is bounded: its topics, and the messages and control parts of one RPC.
   Excess parts are dropped and traced.
-* SHELL-7: An IDONTWANT (v1.2) that the router does not know is counted and not acted on.
+* SHELL-7: A router without v1.2 drops IDONTWANTs, and reports the number of their ids.
 
 Theory: a router is a pure state machine. `handle(event, now)` returns the actions in order, without other effects;
 `deadline()` returns the time at which the next `TimerFired` is due. A *strategy* chooses the receivers of messages
-and has its own upkeep. Wrong use by the caller raises `UsageError` before anything changes; wrong input of a peer
-never raises, it is dropped and traced.
+and maintains its own state. An event that the caller must not pass now raises `UsageError` before anything changes.
+Invalid parts of a peer's RPC never raise; they are dropped and traced.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from hearsay.core.language.actions import (
     TopicJoined,
     TopicLeft,
     Validate,
+    fast_init,
 )
 from hearsay.core.language.events import (
     ContactsFound,
@@ -68,7 +69,6 @@ from hearsay.core.language.events import (
     TopicScored,
     Verdict,
 )
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId, TopicId
 from hearsay.core.language.rpc import (
     Message,
@@ -77,19 +77,21 @@ from hearsay.core.language.rpc import (
     Rpc,
 )
 from hearsay.core.language.sizes import partial_kind
-from hearsay.core.language.state import RouterState, ScoreParts, StateSize
 from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_copy
-from hearsay.core.rules.mixing import extend
-from hearsay.core.shell.capabilities import PeerScoring
+from hearsay.core.rules.randomness import Purpose, Randomness, extend, key_of
 from hearsay.core.shell.contract import UsageError, check
-from hearsay.core.shell.control import receive_control
+from hearsay.core.shell.guarantees import RouterState, ScoreParts, StateSize
 from hearsay.core.shell.inspection import router_state, size_of_state
 from hearsay.core.shell.outbox import Outbox
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.core.shell.peers import ConnectedPeer, PeerBook
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of
-from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscriptions import Announcements, receive_subscriptions, subscription_filter
+from hearsay.core.shell.received_parts import (
+    Announcements,
+    receive_control,
+    receive_subscriptions,
+    subscription_filter,
+)
+from hearsay.core.shell.strategy import PeerScoring, Strategy
 
 _duplicate = fast_init(DuplicateReceived)
 _deliver = fast_init(Deliver)
@@ -98,7 +100,7 @@ _peer_added = fast_init(PeerAdded)
 
 
 _BETWEEN_CALLS: list[Action] = []
-"""Stands in for `actions` while no call runs, so that a router does not keep its last answer alive. Never changed."""
+"""Value of `actions` while no call runs, so that a router does not keep its last result in memory. Never changed."""
 
 
 class Router:
@@ -117,30 +119,34 @@ class Router:
         self.pending: dict[MessageId, tuple[Message, PeerId]] = {}
         self.outbox = Outbox(self.parameters.coalesce)
         self.actions = _BETWEEN_CALLS
-        self._missed: set[PeerId] = set()
-        """Connected peers to which an RPC could not be sent, and to which none was sent since."""
+        self._unreached: set[PeerId] = set()
+        """Connected peers to which an RPC could not be sent, until the router sends them another one."""
         self.seen = strategy.new_seen_cache()
         self.known = self.seen.known
         """The ids in the seen cache, for lookups."""
         self._expire_us = now
-        """Earliest time at which an id in the seen cache may expire."""
+        """A time before which no id in the seen cache expires."""
         self._filter = subscription_filter(self.parameters)
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._states: dict[tuple[Purpose, TopicId], int] = {}
         self._due: Micros | None = None
         self.due_moved = False
-        """True if `due` was set since the driver last checked; the driver resets it."""
+        """True if `due` may have changed since the driver last set this field to False."""
         self._announcements = Announcements(self, strategy)
         strategy.attach(self)
         self._copies = strategy.copies
         self._scoring = strategy.scoring
         self._features = strategy.features
-        self._looks_closer = not (self._scoring is None and self._features is None and self._filter is None)
-        """True if an RPC is filtered before it is handled, which most routers do not need."""
+        self._filters_rpcs = not (self._scoring is None and self._features is None and self._filter is None)
+        """True if the router calls `_filter_rpc` for each RPC; False for routers that ignore no parts in advance."""
 
     def handle(self, event: Event, now: Micros) -> list[Action]:
-        """Handle an event, and return its actions in order."""
+        """Handle an event, and return the actions that it causes, in order.
+
+        `now` is the time in microseconds. Raise `UsageError` if time goes backwards, or if the caller must not pass
+        this event now.
+        """
         if now < self.now:
             raise UsageError(f"time goes backwards: {now} after {self.now}")
         actions: list[Action] = []
@@ -148,15 +154,15 @@ class Router:
             self._handle(event, now, actions)
             self._send_off(actions)
             return actions
-        # Nearly all events are RPCs, and nearly all RPCs are one duplicate: no calls on that path.
+        # Nearly all events are RPCs, and nearly all RPCs have one duplicate, so a duplicate costs few function calls.
         sender = event.peer
         if sender not in self.connected:
             raise UsageError(f"RPC from {sender!r}, which is not connected")
         self.now = now
         self.actions = actions
         rpc = event.rpc if event.portion is None else event.portion.of(event.rpc)
-        news = False
-        if self._looks_closer:
+        news = False  # becomes True if the router may have something to send
+        if self._filters_rpcs:
             rpc = self._filter_rpc(self.connected[sender], rpc)
             news = bool(actions or self.outbox.alone)
         if rpc.subscriptions:
@@ -198,7 +204,7 @@ class Router:
         return actions
 
     def _filter_rpc(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
-        """Return the parts of an RPC that are handled, and handle its features."""
+        """Handle the features of an RPC (v1.3), and return the RPC without the parts that the router ignores."""
         if rpc.subscriptions and self._filter is not None:
             rpc = self._filter.accept(self, sender.id, rpc)
         if self._scoring is not None:
@@ -215,17 +221,17 @@ class Router:
             self.drop(sender.id, partial_kind(partial), 1, Reason.UNSUPPORTED)
 
     def _send_off(self, actions: list[Action]) -> None:
-        """End a call: append its sends, which come last among its actions."""
-        if self._missed and self.outbox.entries:
-            self._say_again([peer for peer in self.outbox.peers() if peer in self._missed])
+        """End a call of `handle`: append the RPCs in the outbox to the actions of the call."""
+        if self._unreached and self.outbox.entries:
+            self._repeat_unsent([peer for peer in self.outbox.peers() if peer in self._unreached])
         self.outbox.flush(actions)
         self.actions = _BETWEEN_CALLS
 
-    def _say_again(self, peers: list[PeerId]) -> None:
-        """Add the parts that could not be sent earlier to the RPCs that these peers get now."""
-        self._missed.difference_update(peers)
-        self._announcements.say_again(peers)
-        self.strategy.say_again(peers)
+    def _repeat_unsent(self, peers: list[PeerId]) -> None:
+        """Send again the parts that could not be sent to these peers, which all get an RPC now."""
+        self._unreached.difference_update(peers)
+        self._announcements.repeat_unsent(peers)
+        self.strategy.repeat_unsent(peers)
 
     def _handle(self, event: OtherEvent, now: Micros, actions: list[Action]) -> None:
         check(self, self.strategy, event, now)
@@ -288,7 +294,8 @@ class Router:
 
     @property
     def due(self) -> Micros | None:
-        """Return the deadline: the time that the strategy set, or an earlier one of the shell."""
+        """Return the time of the next `TimerFired`: the earlier of the strategy's time and the time at which unsent
+        subscriptions are repeated. None if neither is set. Setting `due` sets the strategy's time."""
         announced = self._announcements.due
         if announced is None:
             return self._due
@@ -300,7 +307,7 @@ class Router:
         self.due_moved = True
 
     def draw(self, purpose: Purpose, topic: TopicId, *words: int) -> int:
-        """Return this node's draw for a topic: a hash of (seed, purpose, node, topic, words)."""
+        """Return the draw of this node for a topic: a hash of (seed, purpose, node, topic, words)."""
         state = self._states.get((purpose, topic))
         if state is None:
             state = self._states[purpose, topic] = self.randomness.draw(purpose, self.key, key_of(topic))
@@ -309,20 +316,23 @@ class Router:
         return state
 
     def allows(self, topic: TopicId) -> bool:
-        """Return True if a topic may be joined and published in."""
+        """Return whether the router may join a topic and publish in it (`allowed_topics`)."""
         return self._filter is None or self._filter.allows(topic)
 
     def inspect(self) -> RouterState:
-        """Return the state as a table (guide, "State")."""
+        """Return the state at the time of the last call, as a table (guide, "State")."""
         return router_state(self, self.strategy)
 
     def state_size(self, now: Micros) -> StateSize:
-        """Return the number of entries, and the bytes, of the state at the time `now`."""
+        """Return the number of entries of the state at the time `now`, and their bytes."""
         self.now = now
         return size_of_state(self, self.strategy, now)
 
     def scores(self, now: Micros) -> Iterable[tuple[PeerId, ScoreParts]]:
-        """Return the scores of the connected peers. With `mesh_times` = now, time in the mesh counts until `now`."""
+        """Return the scores of the connected peers, ascending; empty if the router keeps no scores.
+
+        With the parameter `mesh_times` = "now", the scores include the time in the mesh until `now`.
+        """
         self.now = now
         return self.strategy.scores()
 
@@ -342,11 +352,12 @@ class Router:
         self.strategy.peer_removed(peer)
         self.peers.remove(peer)
         self._announcements.forget(peer.id)
-        self._missed.discard(peer.id)
+        self._unreached.discard(peer.id)
         self.actions.append(PeerRemoved(peer.id))
 
     def _stream_opened(self, peer: ConnectedPeer) -> None:
-        """Repeat subscriptions and GRAFTs: a peer whose stream to this router ended may have forgotten them."""
+        """Send subscriptions again, and let the strategy repeat its control: a peer that replaced its stream may have
+        forgotten both."""
         if self._features is not None:
             self._features.stream_opened(peer.id)
         self._announcements.greet(peer)
@@ -365,8 +376,8 @@ class Router:
         self.actions.append(TopicLeft(topic))
 
     def _send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Note the subscriptions and mesh links of an RPC that was not sent, to repeat them. Other parts are lost."""
-        self._missed.add(peer)
+        """Note the subscriptions in an RPC that was not sent, to repeat them. The strategy notes the other parts."""
+        self._unreached.add(peer)
         if rpc.subscriptions:
             self._announcements.not_sent(peer, rpc.subscriptions)
             self.due_moved = True
@@ -416,7 +427,7 @@ class Router:
             self._reject(message, sender, Reason(verdict))
 
     def unknown(self, ids: Iterable[MessageId]) -> list[MessageId]:
-        """Return the `ids` that are not in the seen cache."""
+        """Return those of `ids` that are not in the seen cache, in the given order."""
         if self.now >= self._expire_us:
             self._expire()
         known = self.known
@@ -450,5 +461,5 @@ class Router:
         self.strategy.accepted(message, sender)
 
     def drop(self, peer: PeerId, kind: PartKind, count: int, reason: Reason, topic: TopicId | None = None) -> None:
-        """Report parts of a received RPC that are not handled."""
+        """Report that the router ignores `count` parts (or ids) of a received RPC, and why."""
         self.actions.append(PartDropped(peer, kind, count, reason, topic))

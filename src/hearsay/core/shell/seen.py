@@ -1,25 +1,26 @@
 """The seen cache: the ids of received messages, with the time and the sender of the first copy.
 
-It is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): only the first copy of a
-message is acted on. Two caches have one interface:
+The seen cache is the flow control of all routers (r1: "The seen cache is the flow control mechanism"): a router uses
+only the first copy of a message. There are two kinds of caches:
 
 * SEEN-1, `TimedSeen`: forgets an id a fixed time after the first copy (r1, two minutes; later copies do not prolong
-  it).
-* SEEN-2, `WindowedSeen`: forgets an id after a number of heartbeats, as simsub's actor does, whose message store is
-  its seen set.
-* SEEN-3: Both hold at most `limit` ids, and `max_bytes` of memory unless that is 0; the oldest id is removed first.
+  this time).
+* SEEN-2, `WindowedSeen`: forgets an id after a number of heartbeats, as in simsub, where the stored messages are the
+  seen messages.
+* SEEN-3: Both hold at most `limit` ids, and use at most `max_bytes` of memory unless that is 0; the oldest id is
+  removed first.
 
-Ids are added in the order of time, so the oldest is the first in a queue and its removal takes constant time. Most
-received messages are duplicates, so the shell looks into `known` directly, and calls `expire` only when an id may
-expire.
+Ids are added in the order of time, so the oldest id is the first in a queue and its removal takes constant time. Most
+received messages are duplicates, so the shell looks their ids up in `known` directly, and calls `expire` only when an
+id may expire.
 
-`Windows` keeps items by the heartbeat in which they were added, for caches that forget by heartbeats."""
+`Windows` is the queue of caches that forget items after a number of heartbeats. A window has the items that were
+added between two successive heartbeats. The open window is the one to which items are added now."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from hearsay.core.language.identifiers import MessageId, Micros, PeerId
@@ -30,15 +31,18 @@ T = TypeVar("T")
 
 
 class Windows(Generic[T]):
+    """A queue of items that are grouped by window."""
+
     __slots__ = ("_beat", "_windows")
 
     def __init__(self) -> None:
         self._beat = 0
         self._windows: deque[tuple[int, list[T]]] = deque()
-        """Windows in ascending order, each with the number of the heartbeat in which it was open."""
+        """The windows that have items, the oldest first. Each has its number and its items; the number is the value
+        of `_beat`, the number of heartbeats, while the window was open."""
 
     def append(self, thing: T) -> None:
-        """Add to the open window."""
+        """Add an item to the open window."""
         windows = self._windows
         if windows and windows[-1][0] == self._beat:
             windows[-1][1].append(thing)
@@ -46,9 +50,10 @@ class Windows(Generic[T]):
             windows.append((self._beat, [thing]))
 
     def shift(self, keep: int) -> list[T]:
-        """Close the open window and open a new one. Remove and return the items older than the last `keep` windows.
+        """Close the open window and open a new one. Remove and return the items that are in none of the last `keep`
+        windows.
 
-        The new window counts as one of these.
+        The new window is one of these. A call removes at most one window, so `keep` must be the same in all calls.
         """
         self._beat += 1
         windows = self._windows
@@ -57,7 +62,7 @@ class Windows(Generic[T]):
         return []
 
     def last(self, count: int) -> list[T]:
-        """Return the content of the last `count` windows, the open one included, newest window first."""
+        """Return the items of the last `count` windows, the open one included. The newest window comes first."""
         found: list[T] = []
         over = self._beat - windows_left(0, count)
         for beat, things in reversed(self._windows):
@@ -71,7 +76,7 @@ class Windows(Generic[T]):
         return (thing for _, things in self._windows for thing in things)
 
     def popleft(self) -> T:
-        """Remove and return the oldest item; there must be one."""
+        """Remove and return the oldest item. Raise `IndexError` if there is none."""
         _, things = self._windows[0]
         oldest = things.pop(0)
         if not things:
@@ -80,21 +85,16 @@ class Windows(Generic[T]):
 
 
 NEVER: Micros = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class SeenEntry:
-    message_id: MessageId
-    first_us: Micros
-    sender: PeerId | None
-
+"""A time after all events."""
 
 FirstCopy: TypeAlias = tuple[MessageId, Micros, PeerId | None]
-"""An id, the time of its first copy, and the sender."""
+"""The id of a message, the time of its first copy, and the peer that sent this copy; None if this node published the
+message."""
 
 
 class SeenCache:
-    """Ids of messages, in the order of their first copies (SEEN-3)."""
+    """Ids of messages in the order of their first copies, within the limits of SEEN-3. This base class forgets no id
+    by age."""
 
     def __init__(self, order: deque[FirstCopy] | Windows[FirstCopy], limit: int, max_bytes: int) -> None:
         self._order = order
@@ -102,14 +102,15 @@ class SeenCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self.known: set[MessageId] = set()
-        """The ids that the last `expire` has not removed; only for lookups."""
+        """The ids in the cache, for lookups. The object stays the same; do not change it."""
 
     def expire(self, now: Micros) -> Micros:
-        """Forget old ids. Returns a time before which no further id expires."""
+        """Forget the ids that are too old at the time `now`. Return a time before which no further id expires."""
         return NEVER
 
     def add(self, message_id: MessageId, now: Micros, sender: PeerId | None) -> None:
-        """Remember an id that is not in `known`."""
+        """Add an id that is not in `known`. If a limit is exceeded then, remove the oldest ids. `sender` is None if
+        this node published the message."""
         self.known.add(message_id)
         self._order.append((message_id, now, sender))
         if self._max_bytes:
@@ -118,10 +119,10 @@ class SeenCache:
             self._forget(self._order.popleft()[0])
 
     def shift(self) -> None:
-        """Handle a heartbeat: forget old ids, if the cache counts heartbeats."""
+        """Handle a heartbeat: forget old ids, if their age is a number of heartbeats."""
 
     def first_copies(self) -> Iterable[FirstCopy]:
-        """Return the ids that the last `expire` has not removed, the oldest first."""
+        """Return the ids in the cache with times and senders, the oldest first, as a live view."""
         return self._order
 
     def __len__(self) -> int:
@@ -133,14 +134,8 @@ class SeenCache:
             self._bytes -= SEEN_BYTES + length_of(message_id)
 
 
-def entries(seen: SeenCache, now: Micros) -> list[SeenEntry]:
-    """Return all remembered ids, the oldest first."""
-    seen.expire(now)
-    return [SeenEntry(*first) for first in seen.first_copies()]
-
-
 class TimedSeen(SeenCache):
-    """Remembers each id for `ttl_us` after its first copy."""
+    """A cache that forgets an id `ttl_us` microseconds after the first copy (SEEN-1)."""
 
     def __init__(self, ttl_us: Micros, limit: int, max_bytes: int = 0) -> None:
         self._ttl_us = ttl_us
@@ -158,7 +153,7 @@ class TimedSeen(SeenCache):
 
 
 class WindowedSeen(SeenCache):
-    """Remembers each id for `windows` heartbeats after the heartbeat that closes the id's window."""
+    """A cache that forgets an id `windows` heartbeats after the heartbeat that closes the id's window (SEEN-2)."""
 
     def __init__(self, windows: int, limit: int, max_bytes: int = 0) -> None:
         self._kept = windows + 1

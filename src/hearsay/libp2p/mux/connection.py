@@ -1,16 +1,16 @@
 """A connection to a peer: an asyncio protocol with the upgrade, the secure channel and the multiplexer.
 
-* All data of one iteration of the event loop is sent in one write.
-* While the write buffer of the socket is full, no data is encrypted. Data waits in the streams, which are not
-  writable.
-* The connection is aborted if the peer has not proven its identity by the deadline, and closed if the peer breaks a
-  protocol. A closed connection that cannot be flushed is aborted after `CLOSE_SECONDS`.
+* Data that streams send in one iteration of the event loop is passed to the socket together, at its end.
+* While the write buffer of the socket is full, no data of streams is encrypted. Data waits in the streams, which are
+  not writable.
+* The connection is aborted if the upgrade is not done by the deadline, and closed if the peer breaks a protocol. A
+  closed connection that cannot be flushed is aborted after `CLOSE_SECONDS`.
 * Received bytes are decrypted and demultiplexed when it is the peer's turn (`rates.py`). Until then they are reserved
-  in the peer's budget, and the socket is not read while a complete frame waits. If a peer sends small frames faster
-  than `small_frames_per_s`, reading from it pauses, and this is an offence.
+  in the peer's budget, and the socket is not read while a complete frame waits. A peer commits an offence if it sends
+  small frames faster than `small_frames_per_s`. Then reading from the peer pauses.
 * The connection to a peer that seems dead (`connection_limits.py`) is aborted.
-* An orderly end (`close_gracefully`) closes our direction and reads until the peer has closed its direction: to close
-  a socket that has unread bytes can lose bytes that were sent.
+* An orderly end (`close_gracefully`) closes our direction and reads until the peer has closed its direction, because
+  closing a socket that has unread bytes can lose bytes that were sent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from contextlib import suppress
 from time import monotonic
 from typing import Protocol, cast
 
-from hearsay.libp2p.limits.rates import Allowance, Turns
-from hearsay.libp2p.limits.resources import Budget, Resources, address_group
 from hearsay.libp2p.mux.connection_limits import LARGE_FRAME, ConnectionLimits, Liveness
 from hearsay.libp2p.mux.connection_streams import ConnectionStreams
 from hearsay.libp2p.mux.multistream import Upgrade
@@ -32,48 +30,41 @@ from hearsay.libp2p.mux.yamux_frames import GoAway
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.secure.noise import Channel
+from hearsay.libp2p.noise import Channel
+from hearsay.libp2p.rates import Allowance, Turns
+from hearsay.libp2p.resources import Budget, Resources, address_group
 
 CLOSE_SECONDS = 2.0
 LEAVE_SECONDS = 5.0
-"""Maximum seconds in which a peer reads the remaining data and closes its direction."""
+"""Maximum seconds after `close_gracefully` in which the peer reads the remaining data and closes its direction."""
 _WRITE_BUFFER = 256 * 1024
 _OPENED_AT_ONCE = 16 * 1024
-"""Encrypted bytes that are decrypted between two readings of the clock."""
+"""Number of encrypted bytes that are decrypted between two readings of the clock."""
 _MIN_PAUSE_S = 0.2
-"""Minimum pause in seconds of a peer over its allowance, so that the peer causes few timers."""
+"""Minimum seconds of a pause in reading because of small frames, so that the peer causes few timers."""
 _MULTIPLEXED = 256 * 1024
-"""Maximum bytes that the multiplexer may prepare while the socket is blocked."""
+"""Number of bytes that are reserved for output of the multiplexer while the socket is blocked."""
 
 
 class Owner(Protocol):
     """The owner of a connection: the host."""
 
+    resources: Resources
+    read_buffer: bytearray
+    """The buffer into which each socket is read when it has bytes."""
+    turns: Turns
+    """The scheduler of connections that have received data."""
+
     @property
     def protocols(self) -> Collection[str]:
-        """Return the protocols that are offered on streams."""
-        ...
-
-    @property
-    def resources(self) -> Resources: ...
-
-    @property
-    def read_buffer(self) -> bytearray:
-        """Return the buffer into which all sockets are read, one after the other."""
-        ...
-
-    @property
-    def turns(self) -> Turns:
-        """Return the scheduler of connections that have received data."""
+        """Return the protocols for which peers may open streams."""
         ...
 
     def connection_ready(self, connection: Connection) -> None: ...
 
     def connection_gone(self, connection: Connection) -> None: ...
 
-    def connection_over_limit(self, connection: Connection) -> None:
-        """Report that a peer has exceeded a limit of memory or small frames."""
-        ...
+    def peer_over_limit(self, peer: PeerId) -> None: ...
 
     def stream_opened(self, connection: Connection, stream: Stream) -> None: ...
 
@@ -83,6 +74,8 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
+    """A connection to a peer, which this module describes. `expected` is the id that the peer must have, if any."""
+
     def __init__(
         self, owner: Owner, identity: PrivateKey, dialer: bool, limits: ConnectionLimits, expected: PeerId | None
     ) -> None:
@@ -97,13 +90,14 @@ class Connection(asyncio.BufferedProtocol):
         self.since = self._loop.time()
         """The event loop's time when the connection was created."""
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        """Set when the connection can carry streams; its exception is the reason if the connection cannot."""
+        """Done when the connection can carry streams. If it never can, the exception of the future is the reason."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Set when the socket is closed."""
+        """Done when the socket is closed and its received data is handled or dropped."""
         self.closed = False
         self.used_s = 0.0
         self.ended_by_peer = False
-        """True if the peer has closed its direction. In an orderly end it has then read all our data."""
+        """True if the peer has closed its direction. If it did so after `close_gracefully`, it has read all our data.
+        """
         self._transport: asyncio.Transport | None = None
         self._identity = identity
         self._expected = expected
@@ -115,13 +109,13 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """The deadline of the handshake, later the next check of liveness."""
         self.budget = Budget("connection", 0)
-        """Reservations of the connection outside its streams; nothing can be reserved before the peer is known."""
+        """Reservations of the connection outside its streams. Its limit is 0 until the peer is known."""
         self._sealed_bytes = 0
         self._unsent_bytes = 0
         """Parts of `budget`: received bytes that wait to be decrypted, and bytes that wait for the socket."""
         self._small_frames = Allowance(limits.small_frames_per_s, limits.small_frames_at_once, monotonic())
         self._pause: asyncio.TimerHandle | None = None
-        """The end of a pause in reading because of small frames; None without a pause."""
+        """The timer that ends the pause in reading because of small frames; None without a pause."""
         self._disconnected = False
         """True if the socket is closed; received data is still handled."""
         self._liveness = Liveness(limits, self.since)
@@ -145,12 +139,16 @@ class Connection(asyncio.BufferedProtocol):
         return (name[0], name[1]) if name else None
 
     def reserved_in(self, budget: Budget) -> int:
-        """Return the bytes that this connection has reserved in a shared budget."""
+        """Return the number of bytes that this connection and its streams have reserved in a shared budget."""
         own = (self.budget, *self._streams.budgets())
         return sum(reserved.used for reserved in own if reserved in budget)
 
     async def open_stream(self, protocols: Sequence[str]) -> Stream:
-        """Open a stream for the first of `protocols` that the peer speaks, or raise `MultistreamError`."""
+        """Open a stream for the first of `protocols` that the peer speaks.
+
+        Raises `StreamClosed` if the connection is closed or ends, `MultistreamError` if the peer speaks none of
+        `protocols`, and `YamuxError` if the connection can have no further stream.
+        """
         if self._channel is None or self.closed:
             raise StreamClosed("the connection is closed")
         return await self._streams.open(protocols)
@@ -162,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.stream_opened(self, stream)
 
     def report_over_limit(self) -> None:
-        self._owner.connection_over_limit(self)
+        self._owner.peer_over_limit(self.peer)
 
     def exceeded_limits(self, budget: Budget, count: int) -> tuple[bool, bool]:
         """Return whether `count` more bytes exceed the budget's limit, and whether they exceed the peer's limit."""
@@ -170,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         return budget.used + count > budget.limit, peers.used + count > peers.limit
 
     def close(self, code: GoAway = GoAway.NORMAL) -> None:
-        """Send GO_AWAY and close. Unsent data of streams is lost."""
+        """Send GO_AWAY and close the connection. Unsent data of streams is lost."""
         if self.closed:
             return
         self.closed = True
@@ -184,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop.call_later(CLOSE_SECONDS, transport.abort)
 
     def close_gracefully(self) -> None:
-        """Send GO_AWAY and close our direction. If the peer does not close its own in `LEAVE_SECONDS`, abort."""
+        """Send GO_AWAY and close our direction. Abort if the peer does not close its direction in `LEAVE_SECONDS`."""
         transport = self._transport
         if self.closed or transport is None or self._channel is None or transport.is_closing():
             self.close()
@@ -247,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(error)
 
     def work(self, until_s: float) -> bool:
-        """Decrypt and handle received data."""
+        """Decrypt and handle received data, until about `until_s`. Return True if none can be handled now."""
         try:
             self._open_frames(until_s)
         except ProtocolError as error:
@@ -260,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         return done
 
     def _pause_or_resume(self) -> None:
-        """Reserve the received data that waits. Read from the socket only while no complete frame waits."""
+        """Reserve memory for received data that waits. Read from the socket only while no complete frame waits."""
         if self._transport is not None and not self.closed and self._reserve_received():
             if self._has_frame or self._pause is not None:
                 self._transport.pause_reading()
@@ -380,8 +378,11 @@ class Connection(asyncio.BufferedProtocol):
         self.expel()
 
     def expel(self) -> None:
-        """End the connection, because the peer exceeds its memory. Report the end of the streams in a later iteration
-        of the event loop, because the caller may be using a stream."""
+        """End the connection, because no memory is left for the peer.
+
+        The end of the streams is reported in a later iteration of the event loop, because the caller may be using a
+        stream.
+        """
         self.close(GoAway.INTERNAL_ERROR)
         self._loop.call_soon(self._owner.drop, self)
 

@@ -1,6 +1,6 @@
 """The streams of a connection. Either side opens streams, negotiates a protocol for each, and then sends data.
 
-* The negotiation of a stream has a deadline and little memory, and a peer may have few negotiating streams.
+* The negotiation of a stream has a deadline and little memory. The number of a peer's negotiating streams is limited.
 * Data that waits to be sent or to be read is reserved in budgets. A stream whose budget has no room is reset. If the
   limit of the peer is exceeded, the connection ends.
 """
@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.connection_limits import ConnectionLimits
 from hearsay.libp2p.mux.multistream import Dialer, Listener, Negotiation
 from hearsay.libp2p.mux.stream import Stream, StreamClosed
@@ -20,26 +19,26 @@ from hearsay.libp2p.mux.yamux import Yamux
 from hearsay.libp2p.mux.yamux_frames import Finished, Opened, Received, YamuxEvent
 from hearsay.libp2p.names.errors import MultistreamError
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.resources import Budget
 
 STREAM_BYTES = 4096
-"""Memory of a stream before it carries data."""
+"""Memory of a stream in bytes, before it carries data."""
 NEGOTIATION_BYTES = 16 * 1024
-"""Maximum memory of a stream without a protocol, including `STREAM_BYTES`."""
+"""Maximum memory in bytes of a stream without a protocol, including `STREAM_BYTES`."""
 
 
 class StreamsOwner(Protocol):
-    """The connection, as seen by its streams."""
+    """The methods of a connection that `ConnectionStreams` calls."""
 
-    @property
-    def closed(self) -> bool: ...
+    closed: bool
 
     @property
     def protocols(self) -> Collection[str]:
-        """Return the protocols that are offered on streams."""
+        """Return the protocols for which the peer may open streams."""
         ...
 
     def budget_for(self, protocol: str) -> Budget:
-        """Return a budget for a stream of this protocol."""
+        """Return a new budget for a stream of this protocol."""
         ...
 
     def exceeded_limits(self, budget: Budget, count: int) -> tuple[bool, bool]:
@@ -49,7 +48,7 @@ class StreamsOwner(Protocol):
     def report_over_limit(self) -> None: ...
 
     def expel(self) -> None:
-        """End the connection, because the peer exceeds its memory."""
+        """End the connection, because no memory is left for the peer."""
         ...
 
     def stream_opened(self, stream: Stream) -> None:
@@ -60,7 +59,7 @@ class StreamsOwner(Protocol):
 
 
 class ConnectionStreams:
-    """The streams of a connection, whose bytes go through its multiplexer."""
+    """The streams of a connection. The bytes of all streams go through the multiplexer `mux`."""
 
     def __init__(self, connection: StreamsOwner, mux: Yamux, limits: ConnectionLimits) -> None:
         self._connection = connection
@@ -75,7 +74,7 @@ class ConnectionStreams:
         self.budget = Budget("connection", 0)
         """The connection's budget, in which the memory of negotiating streams is reserved."""
         self.congested = False
-        """True while the socket takes no more data."""
+        """True while the write buffer of the socket is full."""
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -84,19 +83,23 @@ class ConnectionStreams:
         return [stream.budget for stream in self._streams.values()]
 
     def opened_by(self, dialer: bool, protocol: str) -> int:
-        """Return the number of open streams of a protocol that the dialer, or the listener, has opened."""
+        """Return the number of open streams of a protocol that the dialer (if `dialer`) or the listener opened."""
         parity = 1 if dialer else 0
         return sum(
             1 for number, stream in self._streams.items() if number % 2 == parity and stream.protocol == protocol
         )
 
     async def open(self, protocols: Sequence[str]) -> Stream:
-        """Open a stream for the first of `protocols` that the peer speaks, or raise `MultistreamError`."""
+        """Open a stream for the first of `protocols` that the peer speaks.
+
+        Raises `MultistreamError` if the peer speaks none of them, `StreamClosed` if the stream ends or no memory is
+        left, and `YamuxError` if the connection can have no further stream.
+        """
         number = self._mux.open()
         stream = self._new_stream(number)
         if stream is None:
             self._mux.reset(number)
-            raise StreamClosed("no memory is left for another stream of this peer")
+            raise StreamClosed("the memory of this connection has no room for another stream; close a stream")
         agreed: asyncio.Future[None] = self._loop.create_future()
         negotiating = self._negotiate(stream, Dialer(protocols), agreed)
         try:
@@ -168,14 +171,14 @@ class ConnectionStreams:
         self._connection.flush_soon()
 
     def forget_if_over(self, number: int) -> None:
-        """Delete a stream if both sides have finished it."""
+        """Delete a stream if the multiplexer no longer has it, because both sides have finished it."""
         if not self._mux.has(number):
             stream = self._streams.pop(number, None)
             if stream is not None:
                 stream.on_over()
 
     def flushed(self) -> None:
-        """Call the waiting callbacks of streams that are writable after data was sent."""
+        """Delete finished streams, and call the waiting callbacks of writable streams, after data was sent."""
         for number in self._mux.take_drained():
             self.forget_if_over(number)
         if self._writers and not self.congested:
@@ -196,7 +199,7 @@ class ConnectionStreams:
     # Negotiation.
 
     def set_protocol(self, stream: Stream, protocol: str) -> bool:
-        """Set the protocol of a stream and its budget. Returns False if the budget has no room."""
+        """Set the protocol and the budget of a stream. Returns False if the new budget has no room for the stream."""
         stream.budget.close()
         stream.budget = self._connection.budget_for(protocol)
         if not stream.budget.reserve(STREAM_BYTES) or not self._mux.charge(stream.id, stream.budget):
@@ -239,7 +242,7 @@ class ConnectionStreams:
             self._negotiate(stream, Listener(self._connection.protocols), None)
 
     def _new_stream(self, number: int) -> Stream | None:
-        """Create a stream without a protocol. Returns None if there is no room for it."""
+        """Create a stream without a protocol. Returns None if the connection's budget has no room for it."""
         budget = Budget("negotiation", NEGOTIATION_BYTES, (self.budget,))
         if not budget.reserve(STREAM_BYTES):
             return None
@@ -279,17 +282,17 @@ class ConnectionStreams:
 
 @dataclass(slots=True, eq=False)
 class _NegotiatingStream:
-    """A stream that negotiates its protocol."""
+    """A stream whose protocol is being negotiated."""
 
     _streams: ConnectionStreams
     stream: Stream
     _negotiation: Negotiation
     agreed: asyncio.Future[None] | None
-    """Set when the negotiation of our stream has ended; None for a stream of the peer."""
+    """Done when the negotiation has ended, if this side opened the stream; None if the peer opened it."""
     deadline: asyncio.TimerHandle
 
     def receive(self, data: bytes) -> int:
-        """Handle bytes of the peer. Returns the number of bytes that follow the negotiation."""
+        """Handle bytes of the peer. Returns how many of them follow the negotiation."""
         try:
             answer = self._negotiation.receive(data)
         except MultistreamError as error:

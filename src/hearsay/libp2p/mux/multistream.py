@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
-from hearsay.libp2p.limits.frames import frame
+from hearsay.libp2p import noise
+from hearsay.libp2p.frames import FrameReader, frame
 from hearsay.libp2p.mux import yamux_frames
-from hearsay.libp2p.names.errors import EncodingError, MultistreamError, NoiseError
+from hearsay.libp2p.names.errors import FrameError, MultistreamError, NoiseError
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.names.protobuf import decode_partial
-from hearsay.libp2p.secure import noise
-from hearsay.libp2p.secure.noise import Channel, Handshake
+from hearsay.libp2p.noise import Channel, Handshake
 
 HEADER = "/multistream/1.0.0"
 NOT_AVAILABLE = "na"
@@ -30,7 +29,8 @@ class Negotiation(ABC):
     def __init__(self) -> None:
         self.protocol: str | None = None
         self.leftover = b""
-        self._buffer = bytearray()
+        """Received bytes that follow the negotiation."""
+        self._frames = FrameReader(MAX_LINE_BYTES)
         self._lines = 0
 
     @abstractmethod
@@ -38,23 +38,21 @@ class Negotiation(ABC):
         """Return the first bytes to send."""
 
     def receive(self, data: bytes) -> bytes:
-        """Handle bytes of the peer, and return the bytes to send."""
+        """Handle bytes of the peer, and return the bytes to send. Raises `MultistreamError` if there is no agreement.
+
+        It must not be called after the negotiation is complete.
+        """
         if self.protocol is not None:
             raise RuntimeError("the negotiation is over")
-        self._buffer += data
+        self._frames.feed(data)
         answers: list[bytes] = []
-        while self.protocol is None:
-            text = self._next_line()
-            if text is None:
-                break
-            if self._lines == 1:
-                if text != HEADER:
-                    raise MultistreamError(f"the peer does not speak {HEADER}")
-            else:
+        while self.protocol is None and (text := self._next_line()) is not None:
+            if self._lines > 1:
                 answers.append(self._received(text))
+            elif text != HEADER:
+                raise MultistreamError(f"the peer does not speak {HEADER}")
         if self.protocol is not None:
-            self.leftover = bytes(self._buffer)
-            self._buffer.clear()
+            self.leftover = self._frames.rest()
         return b"".join(answers)
 
     @abstractmethod
@@ -63,19 +61,11 @@ class Negotiation(ABC):
 
     def _next_line(self) -> str | None:
         try:
-            found = decode_partial(self._buffer, 0, len(self._buffer))
-        except EncodingError as error:
+            raw = self._frames.next_frame()
+        except FrameError as error:
             raise MultistreamError(str(error)) from None
-        if found is None:
+        if raw is None:
             return None
-        length, start = found
-        if not 0 < length <= MAX_LINE_BYTES:
-            raise MultistreamError(f"a line of {length} bytes; 1…{MAX_LINE_BYTES} are allowed")
-        stop = start + length
-        if stop > len(self._buffer):
-            return None
-        raw = bytes(self._buffer[start:stop])
-        del self._buffer[:stop]
         self._lines += 1
         if self._lines > MAX_LINES:
             raise MultistreamError(f"more than {MAX_LINES} lines without agreement")
@@ -84,11 +74,11 @@ class Negotiation(ABC):
         try:
             return raw[:-1].decode()
         except UnicodeDecodeError:
-            raise MultistreamError("a line that is not text") from None
+            raise MultistreamError("a line that is not UTF-8") from None
 
 
 class Dialer(Negotiation):
-    """Proposes `protocols`, the preferred one first."""
+    """The side that proposes `protocols`, the preferred one first."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
@@ -112,7 +102,7 @@ class Dialer(Negotiation):
 
 
 class Listener(Negotiation):
-    """Accepts the peer's first proposal that is in `protocols`."""
+    """The side that accepts the peer's first proposal that is in `protocols`."""
 
     def __init__(self, protocols: Collection[str]) -> None:
         super().__init__()
@@ -129,11 +119,14 @@ class Listener(Negotiation):
 
 
 MAX_FRAMES = 256
-"""Maximum Noise frames in the negotiation of the multiplexer, which needs a few."""
+"""Maximum number of Noise frames in the negotiation of the multiplexer. A few are enough."""
 
 
 class Upgrade:
-    """One side of the upgrade of a connection. It is complete when `done` is True."""
+    """One side of the upgrade of a connection. It is complete when `done` is True.
+
+    `expected` is the id that the peer must have; None if any peer may answer.
+    """
 
     def __init__(self, identity: PrivateKey, dialer: bool, expected: PeerId | None = None) -> None:
         self._security = _negotiation(dialer, noise.PROTOCOL)
@@ -157,7 +150,7 @@ class Upgrade:
         return self._security.start()
 
     def receive(self, data: bytes) -> bytes:
-        """Handle bytes of the peer, and return the bytes to send."""
+        """Handle bytes of the peer, and return the bytes to send. Raises a `ProtocolError` if the upgrade fails."""
         if self._security.protocol is None:
             answer = self._security.receive(data)
             if self._security.protocol is None:

@@ -1,10 +1,10 @@
-"""A stream of a connection, for asyncio. Writing never blocks. Data is read with `await` or passed to a receiver.
+"""A stream of a connection, for asyncio. Writing never blocks. Data is read with `await` or passed to a function.
 
 Reading opens the peer's send window again; an unread stream slows down only its peer. Data beyond our send window
-waits in memory (`unsent`), so writers of much data should call `drain` in between.
+waits in memory (`unsent`), so writers of much data should call `drain` between writes.
 
-Waiting data of both directions is reserved in the stream's budget. A protocol handler that keeps data should reserve
-it there, too. A stream whose budget has no room is reset.
+Waiting data of both directions is reserved in the stream's budget. A protocol handler that keeps data should also
+reserve it there. A stream whose budget has no room is reset.
 """
 
 from __future__ import annotations
@@ -13,33 +13,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.names.errors import ProtocolError
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.resources import Budget
 
 
 class StreamClosed(Exception):
-    """The stream was reset, or its connection is gone."""
-
-
-class Receiver(Protocol):
-    """Receives the data of a stream as it arrives."""
-
-    def data_received(self, data: bytes) -> None: ...
-
-    def stream_ended(self, reset: bool) -> None: ...
+    """The error that a stream was reset, could not be opened, or has lost its connection."""
 
 
 class Carrier(Protocol):
     """The carrier of a stream's bytes: our own connection, or a stream of py-libp2p. Numbers identify streams."""
 
-    @property
-    def peer(self) -> PeerId: ...
-
-    @property
-    def congested(self) -> bool:
-        """Return True while no data of any stream can be sent."""
-        ...
+    peer: PeerId
+    congested: bool
+    """True while no data of any stream can be sent."""
 
     def send(self, number: int, data: bytes) -> None: ...
 
@@ -50,7 +38,7 @@ class Carrier(Protocol):
     def unsent(self, number: int) -> int: ...
 
     def read(self, number: int, count: int) -> None:
-        """Report that the application has read `count` bytes, so that the peer may send more."""
+        """Handle that the reader of the stream has read `count` bytes, so that the peer may send more."""
         ...
 
     def finish(self, number: int) -> None: ...
@@ -61,22 +49,7 @@ class Carrier(Protocol):
 
 
 class Stream:
-    """A stream. `protocol` is the negotiated protocol."""
-
-    __slots__ = (
-        "_carrier",
-        "_end_reported",
-        "_over",
-        "_paused",
-        "_read_waiter",
-        "_receiver",
-        "_unread",
-        "budget",
-        "ended",
-        "id",
-        "protocol",
-        "was_reset",
-    )
+    """A stream. `protocol` is the negotiated protocol; it is empty before the negotiation."""
 
     def __init__(self, carrier: Carrier, number: int, budget: Budget) -> None:
         self._carrier = carrier
@@ -87,7 +60,8 @@ class Stream:
         """True if the peer has finished its direction."""
         self.was_reset = False
         self._unread = bytearray()
-        self._receiver: Receiver | None = None
+        self._on_data: Callable[[bytes], None] | None = None
+        self._on_end: Callable[[bool], None] | None = None
         self._paused = False
         self._read_waiter: asyncio.Future[None] | None = None
         self._end_reported = False
@@ -104,7 +78,7 @@ class Stream:
 
     @property
     def writable(self) -> bool:
-        """Return True if written data is expected to be sent at once."""
+        """Return True if no written data waits, so that further data is probably sent at once."""
         return not self.was_reset and not self._carrier.congested and not self.unsent
 
     def write(self, data: bytes) -> None:
@@ -125,9 +99,12 @@ class Stream:
         self._carrier.call_when_writable(self, callback)
 
     async def read(self) -> bytes:
-        """Return the next data; empty at the end of the stream. Raises `StreamClosed` after a reset."""
-        if self._receiver is not None:
-            raise RuntimeError("the stream has a receiver")
+        """Wait for data and return it; empty at the end of the peer's direction. Raises `StreamClosed` after a reset.
+
+        Raises `RuntimeError` after `receive_with`, or while another reader waits.
+        """
+        if self._on_data is not None:
+            raise RuntimeError("the data of this stream is passed to a function")
         while not self._unread:
             if self.was_reset:
                 raise StreamClosed("the stream was reset")
@@ -136,13 +113,16 @@ class Stream:
             await self._wait_for_data()
         return self._take_unread()
 
-    def receive_with(self, receiver: Receiver) -> None:
-        """Pass the unread data and all further data to a receiver."""
-        self._receiver = receiver
+    def receive_with(self, on_data: Callable[[bytes], None], on_end: Callable[[bool], None]) -> None:
+        """Call `on_data` with the unread data and all further data, then `on_end` once, with True if it was reset.
+
+        A `ProtocolError` of `on_data` resets the stream.
+        """
+        self._on_data, self._on_end = on_data, on_end
         self._deliver_unread()
 
     def pause(self) -> None:
-        """Stop passing data to the receiver; the peer may send one more window."""
+        """Store received data until `resume`, and do not pass it on. The peer may still send one window of data."""
         self._paused = True
 
     def resume(self) -> None:
@@ -150,7 +130,7 @@ class Stream:
         self._deliver_unread()
 
     def finish(self) -> None:
-        """Finish our direction after the written data."""
+        """Finish our direction after all written data. The caller must write no further data."""
         self._carrier.finish(self.id)
 
     def reset(self) -> None:
@@ -162,15 +142,15 @@ class Stream:
 
     def on_data(self, data: bytes) -> None:
         """Handle data from the peer."""
-        if self._receiver is not None and not self._paused and not self._unread:
+        if self._on_data is not None and not self._paused and not self._unread:
             self._carrier.read(self.id, len(data))
-            self._deliver(self._receiver, data)
+            self._deliver(self._on_data, data)
             return
         self.preload(data)
         self._wake_reader()
 
     def preload(self, data: bytes) -> None:
-        """Keep data until it is read, such as data that follows the negotiation."""
+        """Store data until it is read, such as data that follows the negotiation."""
         if self.budget.reserve(len(data)):
             self._unread += data
         else:
@@ -183,13 +163,16 @@ class Stream:
         self._wake_reader()
 
     def on_reset(self) -> None:
-        """End the stream: it or its connection is gone. A receiver, even if paused, gets the unread data first."""
+        """Handle the loss of the stream or of its connection.
+
+        Unread data is first passed to the function of `receive_with`, even during a pause; without one, it is lost.
+        """
         if not self.was_reset:
             self.was_reset = True
             unread = bytes(self._unread)
             self._unread.clear()
-            if unread and self._receiver is not None:
-                self._deliver(self._receiver, unread)
+            if unread and self._on_data is not None:
+                self._deliver(self._on_data, unread)
             self._report_end()
             self._wake_reader()
             self.budget.close()
@@ -201,17 +184,17 @@ class Stream:
             self.budget.close()
 
     def _deliver_unread(self) -> None:
-        if self._receiver is None or self._paused:
+        if self._on_data is None or self._paused:
             return
         if self._unread:
-            self._deliver(self._receiver, self._take_unread())
+            self._deliver(self._on_data, self._take_unread())
         if (self.ended and not self._unread) or self.was_reset:
             self._report_end()
 
     def _report_end(self) -> None:
-        if self._receiver is not None and not self._end_reported:
+        if self._on_end is not None and not self._end_reported:
             self._end_reported = True
-            self._receiver.stream_ended(self.was_reset)
+            self._on_end(self.was_reset)
             if self._over:
                 self.budget.close()
 
@@ -233,9 +216,9 @@ class Stream:
         finally:
             self._read_waiter = None
 
-    def _deliver(self, receiver: Receiver, data: bytes) -> None:
+    def _deliver(self, on_data: Callable[[bytes], None], data: bytes) -> None:
         try:
-            receiver.data_received(data)
+            on_data(data)
         except ProtocolError:
             self.reset()
 

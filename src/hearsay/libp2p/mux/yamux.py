@@ -5,13 +5,14 @@ Rules:
 * A frame has a header of 12 bytes (version 0, type, flags, stream, length); a data frame also has the data. The
   dialer's streams have odd numbers, the listener's even ones. SYN opens a stream, ACK accepts it, FIN closes one
   direction, RST both.
-* Every stream begins with a window of 256 KiB in each direction; only data counts. Data beyond the window is an error
-  that ends the connection. A stream that is read gets a larger window while the connection's budget has room.
-* There are limits of streams that the peer opens (further streams are reset), of unread bytes, and of answers (to
-  pings and new streams) between two calls of `take`. Data waits in its stream until the window is open and `take` has
-  returned earlier output; waiting streams send one frame each in turn. Waiting data is reserved in the budget of its
-  stream, if the stream has one. Windows grow only while there is room in `budget`.
-* Received data is passed on at once; only the header of an incomplete data frame is stored.
+* Every stream begins with a window of 256 KiB in each direction. Only the data of frames uses up the window. Data
+  beyond the window is an error that ends the connection. The window of a stream that is read grows while the
+  connection's `budget` has room.
+* The numbers of a peer's streams, of unread bytes, and of answers (to pings and new streams) between two calls of
+  `take` are limited. A further stream of the peer is reset; the other two excesses are errors.
+* Data waits in its stream while the window is closed, or while much output waits for `take`. Waiting streams send one
+  frame each in turn. Waiting data is reserved in the budget of its stream, if the stream has one.
+* Received data is returned at once; only the header of an incomplete data frame is stored.
 
 `receive` handles received bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection
 is unusable; `go_away` reports this to the peer.
@@ -22,7 +23,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from hearsay.libp2p.limits.resources import Budget
 from hearsay.libp2p.mux.yamux_frames import (
     HEADER,
     INITIAL_WINDOW,
@@ -36,6 +36,7 @@ from hearsay.libp2p.mux.yamux_frames import (
     YamuxEvent,
 )
 from hearsay.libp2p.names.errors import YamuxError
+from hearsay.libp2p.resources import Budget
 
 _HEADER_BYTES = HEADER.size
 _MAX_WINDOW = (1 << 32) - 1
@@ -48,12 +49,15 @@ _CLOSING = Flag.FIN | Flag.RST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamuxLimits:
+    """Limits of one connection."""
+
     max_inbound_streams: int = 256
     max_outbound_streams: int = 1024
     max_window: int = 1024 * 1024
     max_unread_bytes: int = 16 * 1024 * 1024
-    """Maximum unread bytes of all streams, and maximum sum of window growth."""
+    """Maximum number of unread bytes of all streams, and maximum sum in bytes of the growth of all windows."""
     max_unsent_answers: int = 1024
+    """Maximum number of answers between two calls of `take`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +65,7 @@ class _Stream:
     send_window: int = INITIAL_WINDOW
     receive_window: int = INITIAL_WINDOW
     granted: int = INITIAL_WINDOW
-    """Bytes of the receive window when the application has read everything."""
+    """Size in bytes of the receive window when the application has read all data."""
     unread: int = 0
     unsent: deque[memoryview] = field(default_factory=deque[memoryview])
     unsent_bytes: int = 0
@@ -72,6 +76,8 @@ class _Stream:
 
 
 class Yamux:
+    """One side of a multiplexed connection, which this module describes. Streams are given by their numbers."""
+
     def __init__(self, dialer: bool, limits: YamuxLimits | None = None) -> None:
         self._limits = limits or YamuxLimits()
         self._next = 1 if dialer else 2
@@ -101,11 +107,11 @@ class Yamux:
         return stream in self._streams
 
     def open(self) -> int:
-        """Open a stream, and return its number."""
+        """Open a stream, and return its number. Raises `YamuxError` if no further stream is possible."""
         if self.gone_away:
             raise YamuxError("the peer accepts no new streams")
         if len(self._streams) - self._inbound >= self._limits.max_outbound_streams:
-            raise YamuxError(f"more than {self._limits.max_outbound_streams} streams opened on one connection")
+            raise YamuxError(f"no further stream: {self._limits.max_outbound_streams} are open, which is the maximum")
         stream = self._next
         self._next += 2
         self._streams[stream] = _Stream()
@@ -113,7 +119,7 @@ class Yamux:
         return stream
 
     def charge(self, stream: int, budget: Budget) -> bool:
-        """Reserve the waiting data of a stream in `budget` from now on. Returns False if `budget` has no room."""
+        """Reserve the waiting data of a stream in `budget` from now on. Returns False if there is no room for it."""
         state = self._streams.get(stream)
         if state is None:
             return True
@@ -121,9 +127,10 @@ class Yamux:
         return budget.reserve(state.unsent_bytes)
 
     def send(self, stream: int, data: bytes) -> bool:
-        """Send data on a stream, as its window allows. Data for a stream that is gone is dropped.
+        """Send data on a stream at once, or let it wait. Data for a stream that is gone is dropped.
 
-        Returns False if the data has to wait and the stream's budget has no room for it.
+        Returns False, and drops the data, if it has to wait and the stream's budget has no room for it. Raises
+        `RuntimeError` after `finish`.
         """
         state = self._streams.get(stream)
         if state is None:
@@ -149,7 +156,7 @@ class Yamux:
         return True
 
     def unsent(self, stream: int) -> int:
-        """Return the bytes of a stream that wait for its window or for the frames of other streams."""
+        """Return the number of bytes of a stream that wait to be sent, in frames that `take` has not created yet."""
         state = self._streams.get(stream)
         return state.unsent_bytes if state is not None else 0
 
@@ -167,12 +174,12 @@ class Yamux:
             self._frame(FrameType.WINDOW_UPDATE, Flag.RST, stream, 0)
 
     def read(self, stream: int, count: int) -> None:
-        """Handle the reading of `count` bytes by the application. The stream's window may be opened again."""
+        """Handle that the application has read `count` bytes of a stream, which may open the window again."""
         state = self._streams.get(stream)
         if state is None:
             return
         if count > state.unread:
-            raise ValueError(f"{count} bytes read, {state.unread} were received")
+            raise ValueError(f"{count} bytes read, but only {state.unread} received bytes were unread")
         state.unread -= count
         self._unread -= count
         closed = state.granted - state.receive_window - state.unread
@@ -207,12 +214,12 @@ class Yamux:
         return b"".join(output)
 
     def take_drained(self) -> list[int]:
-        """Return the streams whose last waiting data was sent since the last call."""
+        """Return the streams that since the last call have sent the last of their waiting data."""
         drained, self._drained = self._drained, []
         return drained
 
     def receive(self, data: bytes) -> list[YamuxEvent]:
-        """Handle bytes of the peer, and return the events."""
+        """Handle bytes of the peer, and return the events that they cause. Raises `YamuxError`."""
         events: list[YamuxEvent] = []
         if self._buffer:
             data = self._buffer + data
@@ -227,7 +234,7 @@ class Yamux:
         return events
 
     def _continue_body(self, data: bytes, events: list[YamuxEvent]) -> int:
-        """Pass on data of the incomplete data frame. Returns the offset after it."""
+        """Handle the data that belongs to the incomplete data frame. Returns the offset after this data."""
         assert self._body is not None
         stream, flags, missing = self._body
         if len(data) < missing:
@@ -239,7 +246,7 @@ class Yamux:
         return missing
 
     def _frame_at(self, data: bytes, offset: int, events: list[YamuxEvent]) -> int:
-        """Handle the frame at `offset`. Returns the offset after it."""
+        """Handle the frame at `offset`, which may be incomplete. Returns the offset after the frame or its bytes."""
         version, kind, flags, stream, length = HEADER.unpack_from(data, offset)
         start = offset + _HEADER_BYTES
         if version:
@@ -338,7 +345,7 @@ class Yamux:
         self._ready.pop(stream, None)
 
     def _fill(self) -> None:
-        """Create frames of waiting data, one for each stream in turn."""
+        """Create frames with waiting data, one for each stream in turn."""
         while self._ready and self._output_bytes < _OUTPUT_BYTES:
             stream = next(iter(self._ready))
             del self._ready[stream]

@@ -1,7 +1,7 @@
-"""Errors that peers cause: `ProtocolError`, and one subclass for each layer.
+"""Errors that peers cause: `ProtocolError` with a subclass for each layer, and `DialError`.
 
-Every layer raises only its own `ProtocolError` for any received bytes.
-Wrong use by our own code raises `ValueError` or `RuntimeError` instead.
+Whatever bytes a layer receives, it raises only its own subclass of `ProtocolError`. Wrong use by this program raises
+`ValueError` or `RuntimeError` instead.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ second encoding of a key would give a second peer id. Rules for encodings, and b
 * The protobuf has both fields in order and no others. The DER is canonical: a named curve with an uncompressed point,
   rsaEncryption with NULL. A secp256k1 point is compressed.
 * RSA keys have 2048…8192 bits, as in go-libp2p, and an odd exponent of 3…65537. All implementations use 65537; the
-  work grows with the exponent, up to two hundredfold for an exponent as long as the modulus.
+  work grows with the exponent, to 200 times as much for an exponent as long as the modulus.
 * ECDSA keys are on P-256, P-384 or P-521.
 * Ed25519 points, in keys and signatures, are canonically encoded and not of small order. Libraries differ on other
   points: OpenSSL accepts some that libsodium refuses. A key of small order has signatures that are valid for any
@@ -43,7 +43,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
 from hearsay.libp2p.names.errors import EncodingError
-from hearsay.libp2p.names.protobuf import DELIMITED, VARINT, bytes_field, varint_field, walk
+from hearsay.libp2p.names.protobuf import bytes_field, last_values, last_varints, varint_field
 
 MAX_KEY_BYTES = 2048
 """Maximum bytes of an encoded key. An RSA key of 8192 bits takes about 1,100."""
@@ -59,22 +59,18 @@ _SHORT = 64
 
 _PRIME = (1 << 255) - 19
 """Coordinates of Ed25519 are below this number."""
-_SMALL_ORDER = frozenset(
-    (
-        0,
-        1,
-        _PRIME - 1,
-        2707385501144840649318225287225658788936804267575313519463743609750303402022,
-        55188659117513257062467267217118295137698188065244968500265048394206261417927,
-    )
-)
+_ORDER_EIGHT = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL_ORDER = frozenset((0, 1, _PRIME - 1, _ORDER_EIGHT, _PRIME - _ORDER_EIGHT))
 """The y coordinates of the eight points whose order divides eight."""
 
 _LibraryKey: TypeAlias = Ed25519PublicKey | EllipticCurvePublicKey | RSAPublicKey
 
 
 def _sodium() -> tuple[Callable[[bytes, bytes], bytes] | None, type[Exception]]:
-    """Return PyNaCl's Ed25519 verification if it is installed: libsodium takes two thirds of the time."""
+    """Return PyNaCl's function that verifies an Ed25519 signature, and the error that it raises for a wrong one.
+
+    The function is None if PyNaCl is not installed. libsodium takes two thirds of OpenSSL's time.
+    """
     try:
         return import_module("nacl.bindings").crypto_sign_open, import_module("nacl.exceptions").BadSignatureError
     except ImportError:
@@ -92,7 +88,7 @@ class KeyType(IntEnum):
 
 
 def verification_us(encoded: bytes) -> int:
-    """Estimate the microseconds of a signature check from the type and length of the encoded key."""
+    """Return the approximate time in microseconds of a signature check, by the type and length of the encoded key."""
     key_type, size = encoded[1] if len(encoded) > 1 else KeyType.ED25519, len(encoded)
     if key_type == KeyType.RSA:
         return size * size // 2300
@@ -112,15 +108,20 @@ class PublicKey:
 
     @staticmethod
     def decode(encoded: bytes) -> PublicKey:
-        """Decode the protobuf of a peer's key. Raises `EncodingError`."""
-        return _decode(bytes(encoded))
+        """Return the key that a protobuf contains. Raises `EncodingError` if it breaks a rule of this module."""
+        if len(encoded) > MAX_KEY_BYTES:
+            raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
+        found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
+        if isinstance(found, str):
+            raise EncodingError(found)
+        return found
 
     def is_disputed(self, signature: bytes) -> bool:
-        """Return True if go, rust and js do not all accept messages with this signature, or any message with this
-        key.
+        """Return True if go, rust and js differ on signatures of this form, or on all signatures of this key.
 
-        rust supports only P-256, and js has its own form of ECDSA keys and signatures. With secp256k1, rust and js
-        refuse the greater of the two possible values of s. js refuses RSA keys of 8192 bits (1062 bytes).
+        They differ on all ECDSA keys: rust supports only P-256, and js has its own form of ECDSA keys and signatures.
+        With secp256k1, rust and js refuse the greater of the two possible values of s. js refuses RSA keys of 8192
+        bits (1062 bytes). With Ed25519, a signature is disputed if its point is of small order or not canonical.
         """
         if self.type is KeyType.ED25519:
             return not _is_usual_point(signature[:32])
@@ -133,7 +134,7 @@ class PublicKey:
         return self.type is KeyType.ECDSA or s > _SECP256K1_ORDER // 2
 
     def verify(self, signature: bytes, data: bytes) -> bool:
-        """Return True if `signature` is valid for `data` and this key."""
+        """Return True if `signature` is valid for `data` and this key. A disputed Ed25519 signature is not valid."""
         key = self._key
         try:
             if isinstance(key, Ed25519PublicKey):
@@ -154,7 +155,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """The private key of an identity of ours, always Ed25519."""
+    """The private key of one of our own identities, always Ed25519."""
 
     _key: Ed25519PrivateKey = field(repr=False)
 
@@ -164,16 +165,17 @@ class PrivateKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> PrivateKey:
-        """Return the key for a seed, the 32 bytes of a private key of RFC 8032."""
+        """Return the key for a seed, the 32 bytes of a private key of RFC 8032. Raises `ValueError`."""
         if len(seed) != 32:
             raise ValueError(f"an Ed25519 private key has 32 bytes, not {len(seed)}")
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
     def decode(cls, encoded: bytes) -> PrivateKey:
-        """Decode libp2p's protobuf, whose data is the private and the public key; in the old form, the latter twice.
+        """Return the key that libp2p's protobuf contains. Raises `EncodingError`.
 
-        Raises `EncodingError`.
+        The data in the protobuf are the private key and the public key; in the old form, the public key is there
+        twice.
         """
         key_type, data = _fields(encoded)
         if key_type != KeyType.ED25519:
@@ -206,13 +208,7 @@ def _encode(key_type: KeyType, data: bytes) -> bytes:
 
 
 def _fields(encoded: bytes) -> tuple[KeyType, bytes]:
-    key_type: int | None = None
-    data: bytes | None = None
-    for number, wire_type, start, stop in walk(encoded, 0, len(encoded)):
-        if number == 1 and wire_type == VARINT:
-            key_type = start
-        elif number == 2 and wire_type == DELIMITED:
-            data = encoded[start:stop]
+    [key_type], [data] = last_varints(encoded, 1), last_values(encoded, 2)
     if key_type is None or data is None:
         raise EncodingError("a key without type or data")
     try:
@@ -221,37 +217,26 @@ def _fields(encoded: bytes) -> tuple[KeyType, bytes]:
         raise EncodingError(f"key type {key_type} is unknown") from None
 
 
-def _decode(encoded: bytes) -> PublicKey:
-    if len(encoded) > MAX_KEY_BYTES:
-        raise EncodingError(f"a key of {len(encoded)} bytes; at most {MAX_KEY_BYTES} are allowed")
-    found = _decode_short(encoded) if len(encoded) <= _SHORT else _decode_long(encoded)
-    if isinstance(found, str):
-        raise EncodingError(found)
-    return found
-
-
 def _decoded(encoded: bytes) -> PublicKey | str:
-    """Return the key, or the reason why it is invalid. Caches store reasons, too: repeated invalid keys are cheap."""
+    """Return the key, or the reason why it is invalid.
+
+    The caches also store reasons, so that a peer that repeatedly sends an invalid key causes little work.
+    """
     try:
-        return _public_key(encoded)
+        key_type, data = _fields(encoded)
     except EncodingError as error:
         return str(error)
-
-
-def _public_key(encoded: bytes) -> PublicKey:
-    key_type, data = _fields(encoded)
     if encoded != _encode(key_type, data):
-        raise EncodingError("the encoding of a key is not canonical")
+        return "the encoding of a key is not canonical"
     try:
-        key = _load(key_type, data)
+        return PublicKey(key_type, data, encoded, _load(key_type, data))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise EncodingError(f"not a {key_type.name} key: {error}") from None
-    return PublicKey(key_type, data, encoded, key)
+        return f"not a {key_type.name} key: {error}"
 
 
 _decode_short = lru_cache(maxsize=4096)(_decoded)
 _decode_long = lru_cache(maxsize=256)(_decoded)
-"""The cache of long keys has fewer entries, because each takes kilobytes."""
+"""The function with the cache of long keys, which has fewer entries, because each takes kilobytes."""
 
 
 def forget_decoded() -> None:

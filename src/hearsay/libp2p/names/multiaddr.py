@@ -1,7 +1,8 @@
-"""The multiaddr protocols that a node needs: ip4, ip6, dns, dns4, dns6, dnsaddr, tcp, udp, p2p, and some flags.
+"""The multiaddr protocols that a node needs: ip4, ip6, dns, dns4, dns6, dnsaddr, tcp, udp, p2p, and some that have no
+value.
 
-`Multiaddr` is a tuple of (protocol, value as text), with a text and a binary form. An address with another protocol
-raises `EncodingError`; readers of a peer's list of addresses skip it.
+A `Multiaddr` consists of pairs of a protocol and its value as text, and has a text and a binary form. An address with
+another protocol raises `EncodingError`. Code that reads a peer's list of addresses skips such an address.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class _Protocol:
     name: str
     code: int
     size: int
-    """Bytes of the value; -1 if a length precedes the value, 0 if there is no value."""
+    """Number of bytes of the value; -1 if a length precedes the value, 0 if there is no value."""
     pack: Callable[[str], bytes]
     unpack: Callable[[bytes], str]
 
@@ -46,28 +47,24 @@ def _unpack_name(raw: bytes) -> str:
     return name
 
 
-def _flag(name: str, code: int) -> _Protocol:
-    """Return a protocol without a value."""
-    return _Protocol(name, code, 0, lambda _: b"", lambda _: "")
+def _of_port(name: str, code: int) -> _Protocol:
+    return _Protocol(name, code, 2, _pack_port, lambda raw: str(int.from_bytes(raw, "big")))
 
 
+_NAMES = {"dns": 53, "dns4": 54, "dns6": 55, "dnsaddr": 56}
+"""The codes of the protocols whose value is a host name."""
+_FLAGS = {"p2p-circuit": 290, "quic": 460, "quic-v1": 461, "ws": 477, "wss": 478}
+"""The codes of the protocols without a value."""
+_P2P = _Protocol("p2p", 421, -1, peer_id.from_text, lambda raw: peer_id.to_text(peer_id.check_peer_id(raw)))
 _PROTOCOLS = (
     _Protocol("ip4", 4, 4, lambda text: IPv4Address(text).packed, lambda raw: str(IPv4Address(raw))),
-    _Protocol("tcp", 6, 2, _pack_port, lambda raw: str(int.from_bytes(raw, "big"))),
     _Protocol("ip6", 41, 16, lambda text: IPv6Address(text).packed, lambda raw: str(IPv6Address(raw))),
-    _Protocol("dns", 53, -1, _pack_name, _unpack_name),
-    _Protocol("dns4", 54, -1, _pack_name, _unpack_name),
-    _Protocol("dns6", 55, -1, _pack_name, _unpack_name),
-    _Protocol("dnsaddr", 56, -1, _pack_name, _unpack_name),
-    _Protocol("udp", 273, 2, _pack_port, lambda raw: str(int.from_bytes(raw, "big"))),
-    _flag("p2p-circuit", 290),
-    _Protocol("p2p", 421, -1, peer_id.from_text, lambda raw: peer_id.to_text(peer_id.check_peer_id(raw))),
-    _flag("quic", 460),
-    _flag("quic-v1", 461),
-    _flag("ws", 477),
-    _flag("wss", 478),
+    *(_of_port(name, code) for name, code in (("tcp", 6), ("udp", 273))),
+    *(_Protocol(name, code, -1, _pack_name, _unpack_name) for name, code in _NAMES.items()),
+    *(_Protocol(name, code, 0, lambda _: b"", lambda _: "") for name, code in _FLAGS.items()),
+    _P2P,
 )
-_BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS} | {"ipfs": _PROTOCOLS[9]}
+_BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS} | {"ipfs": _P2P}
 _BY_CODE = {protocol.code: protocol for protocol in _PROTOCOLS}
 _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
 
@@ -80,6 +77,7 @@ class Multiaddr:
 
     @classmethod
     def parse(cls, text: str) -> Multiaddr:
+        """Return the address with this text form. Raises `EncodingError`."""
         if not text.startswith("/") or len(text) > MAX_BYTES:
             raise EncodingError(f"{text[:80]!r} is not a multiaddr, which starts with / and a protocol")
         words = text.rstrip("/").split("/")[1:]
@@ -104,6 +102,7 @@ class Multiaddr:
 
     @classmethod
     def decode(cls, raw: bytes) -> Multiaddr:
+        """Return the address with this binary form. Raises `EncodingError`."""
         if not raw or len(raw) > MAX_BYTES:
             raise EncodingError(f"a multiaddr of {len(raw)} bytes; 1…{MAX_BYTES} are allowed")
         parts: list[tuple[str, str]] = []
@@ -142,7 +141,7 @@ class Multiaddr:
 
     @property
     def tcp_endpoint(self) -> tuple[str, int] | None:
-        """Return host and port of a plain TCP address; None for other addresses."""
+        """Return host and port of a TCP address, with or without a peer id; None for other addresses."""
         names = [name for name, _ in self.parts]
         if names[:2] not in [[host, "tcp"] for host in _HOSTS] or names[2:] not in ([], ["p2p"]):
             return None
@@ -150,11 +149,12 @@ class Multiaddr:
 
     @property
     def peer(self) -> peer_id.PeerId | None:
-        """Return the peer id at the end of the address; None without one."""
+        """Return the peer id at the end of the address; None if there is none."""
         name, value = self.parts[-1]
         return peer_id.from_text(value) if name == "p2p" else None
 
     def with_peer(self, peer: peer_id.PeerId) -> Multiaddr:
+        """Return the address with a peer id at its end. An address that already has one is not changed."""
         return self if self.peer is not None else Multiaddr((*self.parts, ("p2p", peer_id.to_text(peer))))
 
 

@@ -2,8 +2,8 @@
 
 An encoded key of at most 42 bytes (Ed25519, secp256k1) is contained in the id (identity hash); a longer key (RSA,
 ECDSA) is hashed with SHA-256. The text of an id is base58btc of the multihash, or a CIDv1 (codec libp2p-key) in
-base32. In the program an id is plain bytes, ordered and hashable, as the core requires. Decoding base58 takes time
-quadratic in the length, so callers must bound the length first.
+base32. In this program an id is plain bytes, ordered and hashable, as the core requires. The time to decode base58
+grows with the square of its length, so callers of `from_base58` must bound the length first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def from_base58(text: str) -> bytes:
 
 def from_base32(text: str) -> bytes:
     if text != text.lower():
-        raise EncodingError("base32 text with upper-case letters")
+        raise EncodingError("base32 text must be lower-case")
     try:
         return b32decode(text.upper() + "=" * (-len(text) % 8))
     except (BinasciiError, ValueError):
@@ -77,7 +77,7 @@ def check_peer_id(raw: bytes) -> PeerId:
 
 
 def inlined_key(peer: PeerId) -> PublicKey | None:
-    """Return the public key in an id; None if the id is a hash. Raises `EncodingError` for a malformed key."""
+    """Return the public key in an id; None if the id is a hash. Raises `EncodingError` for a malformed key or id."""
     check_peer_id(peer)
     return PublicKey.decode(peer[2:]) if peer[0] == _IDENTITY else None
 
@@ -87,7 +87,10 @@ def to_text(peer: PeerId) -> str:
 
 
 def from_text(text: str) -> PeerId:
-    """Parse base58 (`Qm…`, `1…`), or a CIDv1 in base32 (`b…`) or base58 (`z…`)."""
+    """Return the id with this text: base58 (`Qm…`, `1…`), or a CIDv1 in base32 (`b…`) or base58 (`z…`).
+
+    Raises `EncodingError`.
+    """
     if not text or len(text) > _MAX_TEXT:
         raise EncodingError(f"a peer id has 1…{_MAX_TEXT} characters, not {len(text)}")
     if text.startswith(("1", "Qm")):

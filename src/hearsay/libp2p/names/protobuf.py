@@ -1,4 +1,4 @@
-"""Encoding and decoding of unsigned varints and of protobuf fields. Malformed bytes raise `EncodingError`."""
+"""Functions that encode and decode unsigned varints and protobuf fields. Malformed bytes raise `EncodingError`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int]:
-    """Return the varint at `offset` and the offset after it. Raises `EncodingError` if it is cut off at `end`."""
+    """Return the value of the varint at `offset`, and the offset after the varint. The data ends at `end`."""
     found = decode_partial(data, offset, end)
     if found is None:
         raise EncodingError("a varint is cut off")
@@ -30,7 +30,7 @@ def decode(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple
 
 
 def decode_partial(data: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[int, int] | None:
-    """Decode like `decode`, but return None if more bytes are needed."""
+    """Return the same as `decode`, but None if the varint is cut off at `end`."""
     value = shift = 0
     while offset < end:
         byte = data[offset]
@@ -58,12 +58,14 @@ def varint_field(number: int, value: int) -> bytes:
     return encode(number << 3 | VARINT) + encode(value)
 
 
-def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of the message at `offset` … `end` as (number, wire type, start, stop).
+def walk(data: bytes, offset: int = 0, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the fields of the message from `offset` to `end` (None: the end of `data`), as (number, wire type, start,
+    stop).
 
-    For DELIMITED, start and stop bound the value. For VARINT, start is the value itself. For other types, start and
-    stop are the end of the field: their values are skipped.
+    For DELIMITED, the value is `data[start:stop]`. For VARINT, start is the value itself, and stop is the end of the
+    field. Values of other types are skipped, and start and stop are the end of the field.
     """
+    end = len(data) if end is None else end
     while offset < end:
         key = data[offset]
         offset += 1
@@ -85,6 +87,31 @@ def walk(data: bytes, offset: int, end: int) -> Iterator[tuple[int, int, int, in
         else:
             offset = _skip(data, offset, end, wire_type, number)
             yield number, wire_type, offset, offset
+
+
+def values(message: bytes, *numbers: int) -> list[list[bytes]]:
+    """Return a list for each field number, in the order of `numbers`. It has the values of the length-delimited
+    fields with this number, in their order in the message.
+    """
+    found: dict[int, list[bytes]] = {number: [] for number in numbers}
+    for number, wire_type, start, stop in walk(message):
+        if wire_type == DELIMITED and number in found:
+            found[number].append(message[start:stop])
+    return list(found.values())
+
+
+def last_values(message: bytes, *numbers: int) -> list[bytes | None]:
+    """Return for each field number the value of its last length-delimited field; None if there is no such field."""
+    return [known[-1] if known else None for known in values(message, *numbers)]
+
+
+def last_varints(message: bytes, *numbers: int) -> list[int | None]:
+    """Return for each field number the value of its last varint field; None if there is no such field."""
+    found: dict[int, int | None] = dict.fromkeys(numbers)
+    for number, wire_type, value, _ in walk(message):
+        if wire_type == VARINT and number in found:
+            found[number] = value
+    return list(found.values())
 
 
 def _skip(data: bytes, offset: int, end: int, wire_type: int, number: int) -> int:

@@ -1,11 +1,11 @@
 """The addresses of peers: the newest signed record of each peer, and unsigned claims.
 
-The number of entries is limited, in total and for each source, so that no source displaces the entries of others. A
-source is the address group of the peer that sends an address, a rendezvous point, or a kind of search. The entry of a
-peer counts for the first source that names the peer, or for the peer's own address group once it sends its addresses
-itself.
+The number of entries is limited, in total and for each source, so that a source with many entries cannot displace
+those of sources with fewer entries. A source is the address group of the peer that sends an address, a rendezvous
+point, or a kind of search. The entry of a peer belongs to the first source that names the peer. When the peer itself
+sends its addresses, the entry moves to the peer's own address group.
 
-A control message of episub that names peers also carries their signed records, in a field that the router never sees.
+A control message of episub that names peers also has their signed records, in a field that the router never sees.
 """
 
 from __future__ import annotations
@@ -17,27 +17,40 @@ from itertools import chain, zip_longest
 
 from hearsay.core.language.episub_parts import EpisubJoin, EpisubPart, ForwardJoin, Nodes, Shuffle, ShuffleReply
 from hearsay.core.language.identifiers import Identifier
-from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, Control, Extension, Rpc
+from hearsay.core.language.rpc import EXPERIMENTAL_FIELDS, Extension, Rpc
 from hearsay.libp2p.names.errors import EncodingError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.libp2p.services.rendezvous import read_envelope
+from hearsay.libp2p.rendezvous import read_envelope
+from hearsay.wire.fields import raw
 
 RECORD_FIELD = EXPERIMENTAL_FIELDS + 4096
+"""Number of the field of a control message with a signed record (episub)."""
 MAX_RECORDS = 64
-"""Maximum records that are read from one RPC, because each needs a check of a signature."""
+"""Maximum records in fields `RECORD_FIELD` that are sent or read in one RPC, because each record needs a check of a
+signature."""
 
 
-def with_records(control: Control, record_of: Callable[[bytes], bytes | None]) -> Control:
-    """Return the control message with the known records of the peers that its parts of episub name."""
-    named = sorted({peer for part in control.episub for peer in _named(part) if isinstance(peer, bytes)})
+def with_records(rpc: Rpc, record_of: Callable[[PeerId], bytes | None]) -> Rpc:
+    """Return the RPC with the signed records of the peers that its PRUNEs and its parts of episub name.
+
+    `record_of` returns None if the record of a peer is unknown; such a peer is sent without a record.
+    """
+    control = rpc.control
+    if control is None or not (control.episub or any(prune.peers for prune in control.prune)):
+        return rpc
+    prunes = tuple(
+        replace(prune, peers=tuple(replace(known, record=record_of(raw(known.peer))) for known in prune.peers))
+        for prune in control.prune
+    )
+    named = sorted({raw(peer) for part in control.episub for peer in _named(part)})
     records = [record_of(peer) for peer in named[:MAX_RECORDS]]
     added = tuple(Extension(RECORD_FIELD, record) for record in records if record is not None)
-    return replace(control, extensions=control.extensions + added)
+    return replace(rpc, control=replace(control, prune=prunes, extensions=control.extensions + added))
 
 
 def split_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
-    """Return the RPC without its records, and at most `MAX_RECORDS` of these records."""
+    """Return the RPC without the records that episub adds, and at most `MAX_RECORDS` of these records."""
     control = rpc.control
     if control is None or not any(extension.field == RECORD_FIELD for extension in control.extensions):
         return rpc, []
@@ -47,25 +60,19 @@ def split_records(rpc: Rpc) -> tuple[Rpc, list[bytes]]:
 
 
 def _named(part: EpisubPart) -> Iterator[Identifier]:
-    match part:
-        case Nodes() | ShuffleReply():
-            yield from part.peers
-        case EpisubJoin() | ForwardJoin():
-            yield part.peer
-        case Shuffle():
-            yield part.peer
-            yield from part.peers
-        case _:
-            pass
+    if isinstance(part, EpisubJoin | ForwardJoin | Shuffle):
+        yield part.peer
+    if isinstance(part, Nodes | ShuffleReply | Shuffle):
+        yield from part.peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookLimits:
     peers: int = 1024
-    """Maximum entries; `source_peers` is the maximum of one source."""
+    """Maximum entries of all sources together; `source_peers` is the maximum of one source."""
     source_peers: int = 256
     addresses: int = 8
-    """Maximum addresses of a peer that are kept and dialled."""
+    """Maximum addresses of one peer: of the signed ones, of the unsigned ones, and of those that are dialled."""
 
 
 @dataclass(slots=True)
@@ -96,9 +103,11 @@ class AddressBook:
     def learn(
         self, envelope: bytes, source: str, *, sender: PeerId | None = None, named: PeerId | None = None
     ) -> tuple[PeerId, bool] | None:
-        """Keep a signed record if it is the newest of its peer. `sender` is the peer that sent it.
+        """Keep a signed record if it is the newest of its peer.
 
-        Return the peer, and True if the record is newer than the known one; None if it is invalid or not of `named`.
+        `sender` is the peer that sent the record, or None if a search found it. If `named` is not None, the record
+        must be that of the peer `named`. Return the peer of the record, and True if the record is kept. Return None
+        if the record is invalid or of another peer than `named`.
         """
         try:
             sealed = read_envelope(envelope)
@@ -117,33 +126,41 @@ class AddressBook:
         return record.peer, True
 
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Keep unsigned addresses of a peer that a search found, in addition to signed ones."""
+        """Keep the unsigned addresses of a peer that a search found, in place of earlier unsigned ones.
+
+        Do nothing if none of them can be dialled.
+        """
         usable = self._usable(peer, addresses)
         if usable:
             self._entry_for(peer, source, False).claimed = usable
 
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
-        """Return the addresses to dial: signed and claimed addresses in turn."""
+        """Return the addresses to dial: signed and unsigned addresses in turn. The result is empty for an unknown
+        peer."""
         known = self._known.get(peer, _UNKNOWN)
         by_turns = chain.from_iterable(zip_longest(known.signed, known.claimed))
         return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
 
     def record(self, peer: PeerId) -> bytes | None:
-        """Return a peer's signed record; None without one."""
+        """Return a peer's signed record; None if there is none."""
         return self._known.get(peer, _UNKNOWN).envelope
 
     def source(self, peer: PeerId) -> str:
-        """Return the source for which the entry of a peer counts; empty without an entry."""
+        """Return the source to which the entry of a peer belongs; an empty text without an entry."""
         return self._known.get(peer, _UNKNOWN).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
-        """Return the addresses that can be dialled and do not name another peer."""
+        """Return the addresses that can be dialled and do not name another peer, each with the id of `peer`."""
         named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
         return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
 
     def _entry_for(self, peer: PeerId, source: str, by_itself: bool) -> _Known:
-        """Return the entry of a peer. Create it if it is missing, or move it to `source` if the peer sent the address
-        itself; without room, drop the oldest entry of this source, or of the largest one."""
+        """Return the entry of a peer. Create a missing entry. If `by_itself` is True, because the peer itself sent
+        the record, move an existing entry to `source`.
+
+        If `source` has no room for the entry, drop its oldest entry. If the book has no room, drop the oldest entry
+        of the source with the most entries.
+        """
         known = self._known.get(peer)
         if known is not None and (known.source == source or not by_itself):
             return known
@@ -172,18 +189,19 @@ class AddressBook:
 class AddressState(StrEnum):
     CONNECTED = "connected"
     LOST = "lost"
-    """The connection has ended; the address is tried again."""
+    """The connection has ended; the address is dialled again."""
     FAILED = "failed"
-    """The dial failed, or reached another peer than expected; the address is tried again."""
+    """The dial failed, reached another peer than expected, or the rendezvous point did not answer; the address is
+    dialled again."""
     KEPT_OUT = "kept_out"
-    """The peer at the address is banned; the address is tried again when the ban expires."""
+    """The address or its peer is banned; the address is dialled again when the ban ends."""
     OWN = "own"
-    """The address leads back to this node; it is not tried again."""
+    """The address leads back to this node; it is not dialled again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressNews:
-    """The state of an address. `reason` explains why it is not connected, or has a remark about the connection."""
+    """The state of an address. `reason` says why the address is not connected, or is a remark on its connection."""
 
     address: str
     state: AddressState
@@ -191,10 +209,11 @@ class AddressNews:
     peer: PeerId | None = None
     protocol: str = ""
     retry_s: float | None = None
-    """Seconds until the next attempt; after failures they double, up to about a minute."""
+    """Seconds until the next attempt; None if none is planned. After each failure they are about twice as many, up to
+    90 seconds."""
 
     def __str__(self) -> str:
-        again = "" if self.retry_s is None else f"; next attempt in {self.retry_s:.1f} s, then up to a minute apart"
+        again = "" if self.retry_s is None else f"; next attempt in {self.retry_s:.1f} s, then up to 90 s apart"
         match self.state:
             case AddressState.CONNECTED:
                 peer = "" if self.peer is None else to_text(self.peer)
@@ -209,7 +228,10 @@ class AddressNews:
 
 
 class AddressBoard:
-    """The latest state of every address. A repeated state is reported once."""
+    """The latest state of every address.
+
+    `callbacks` are called with each new state, unless it differs from the last one only in `retry_s`.
+    """
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[AddressNews], None]] = []

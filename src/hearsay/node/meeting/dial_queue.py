@@ -1,4 +1,7 @@
-"""The queue of peers to dial, and the pauses between attempts."""
+"""The queue of peers to dial, and the pauses between attempts to dial the same peer.
+
+A source is the origin of a peer's addresses (`address_book.py`). Sources have fair turns in the queue.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,25 @@ from functools import cache
 from math import inf
 from random import random
 
-from hearsay.libp2p.limits.rates import Rate, Rates
-from hearsay.libp2p.limits.resources import address_group
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.rates import Rate, Rates
+from hearsay.libp2p.resources import address_group
 
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 
 
 class Retries:
-    """Waits of 1, 2, 4 … 60 seconds, each up to 50 % longer at random, so that many nodes do not redial at once."""
+    """Waits between attempts: `first_s` seconds, then each twice as long as the one before, up to 60 seconds.
+
+    Each wait is up to 50 % longer at random, so that many nodes do not redial at once.
+    """
 
     def __init__(self, first_s: float = FIRST_RETRY_S) -> None:
         self._first_s = self._next_s = first_s
 
     def wait_s(self) -> float:
-        """Return the wait after one more failure."""
+        """Return the seconds to wait after one more failure."""
         wait_s = self._next_s * (1 + random() / 2)
         self._next_s = min(2 * self._next_s, LAST_RETRY_S)
         return wait_s
@@ -36,12 +42,14 @@ class Retries:
 AGAIN = "again"
 """The source of second attempts to dial a peer."""
 _NAMES = "names"
+"""The address group of all DNS names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialLimits:
     at_once: int = 32
-    """Maximum simultaneous dials; `of_source` of one source, `of_address` to one address group."""
+    """Maximum simultaneous dials in total. `of_source` is the maximum of one source, `of_address` that of one address
+    group."""
     of_source: int = 16
     of_address: int = 8
     of_names: int = 2
@@ -53,13 +61,15 @@ class DialLimits:
     second_tries: int = 8
     """Maximum simultaneous second attempts."""
     waiting: int = 1024
-    """Maximum peers in the queue; `waiting_of_source` of one source."""
+    """Maximum peers in the queue; `waiting_of_source` is the maximum of peers of one source."""
     waiting_of_source: int = 256
     first_try_s: float = 8.0
     """Seconds for the first attempt at a peer, divided among its addresses."""
     second_try_s: float = 24.0
+    """Seconds for a second attempt."""
     rest_s: float = 15.0
-    """Pause in seconds after the first failure; it doubles, up to `longest_rest_s`."""
+    """Pause in seconds before a peer is dialled again after its first failure. The pause doubles with each further
+    failure, up to `longest_rest_s`. Each pause is up to 50 % longer at random."""
     longest_rest_s: float = 600.0
     failures: int = 4096
     """Maximum peers whose failures are remembered."""
@@ -67,7 +77,7 @@ class DialLimits:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDial:
-    """A planned dial of a peer."""
+    """A dial of a peer that waits in the queue or has begun. It dials the addresses in turn, until one answers."""
 
     peer: PeerId
     source: str
@@ -75,26 +85,25 @@ class PlannedDial:
     patience_s: float
     """Seconds for the dials of all addresses together."""
     groups: frozenset[str]
-    """The address groups in which the dial counts. While it waits, these are the groups of all its addresses. When it
-    begins, only the groups that may be dialled then remain.
-    """
+    """The address groups whose limits count the dial. A waiting dial has the groups of all its addresses. A dial that
+    begins keeps only the groups that may be dialled at that time, and only the addresses in these groups."""
 
 
 class DialQueue:
-    """The queue of dials. `now_s` is any clock that only goes forward."""
+    """The queue of dials. `now_s` is any monotonic clock in seconds."""
 
     def __init__(self, now_s: Callable[[], float], limits: DialLimits | None = None) -> None:
         self._now_s = now_s
         self._limits = limits or DialLimits()
         self._waiting: dict[str, dict[PeerId, tuple[float, PlannedDial]]] = {}
-        """Planned dials by source, with their earliest times. The first source has the next turn."""
+        """Waiting dials by source and peer, each with its earliest time. The first source has the next turn."""
         self._source_of: dict[PeerId, str] = {}
         self._dialling: dict[PeerId, tuple[Multiaddr, ...]] = {}
         """Peers that are being dialled, with all their addresses."""
         self._of_source: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._failures: dict[PeerId, tuple[int, float]] = {}
-        """The number of successive failures of a peer, and the time until which it is not dialled."""
+        """By peer: the number of successive failures, and the time until which the peer is not dialled."""
         self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
         self._rates: Rates[None] = Rates(now_s, self._limits.rate)
         self._early_s: float | None = None
@@ -107,7 +116,11 @@ class DialQueue:
         return peer in self._source_of or peer in self._dialling
 
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
-        """Queue a peer. Returns the peer that will not be dialled: this one, or one removed to make room; or None."""
+        """Queue a peer, unless it waits or is dialled already. Returns the peer that is dropped; None if none is.
+
+        `peer` itself is dropped if it may not be dialled yet after failures, or if its source has no room. If the
+        queue is full, the newest peer of the source with the most peers is dropped.
+        """
         _, until_s = self._failures.get(peer, (0, 0.0))
         if until_s > self._now_s():
             return peer
@@ -120,7 +133,7 @@ class DialQueue:
             self._remove(peer)
 
     def next(self) -> PlannedDial | None:
-        """Return the next dial; None if no dial is allowed now."""
+        """Begin the next dial and return it; None if no dial is allowed now. The caller calls `ended` after it."""
         self._early_s = None
         if len(self._dialling) >= self._limits.at_once:
             return None
@@ -148,7 +161,8 @@ class DialQueue:
         return None
 
     def ended(self, planned: PlannedDial, reached: bool) -> None:
-        """Record the end of a dial. After the first failure, queue a second attempt."""
+        """Record the end of a dial; `reached` is True if the peer is connected. After the first failure, queue a
+        second attempt."""
         addresses = self._dialling.pop(planned.peer)
         self._of_source -= Counter((planned.source,))
         self._of_address -= Counter(planned.groups)
@@ -166,7 +180,7 @@ class DialQueue:
 
     @property
     def due_in_s(self) -> float | None:
-        """Return the seconds until another peer may be dialled; None if only the end of a dial can allow one."""
+        """Return the seconds until `next` may return a dial; None if that needs a new peer or the end of a dial."""
         now_s = self._now_s()
         later = [due_s - now_s for due_s, _ in self._waiting.get(AGAIN, {}).values() if due_s > now_s]
         if self._early_s is not None:
@@ -174,7 +188,7 @@ class DialQueue:
         return min(later, default=None)
 
     def _free_in_s(self, group: str) -> float:
-        """Return the seconds until an address group may be dialled; infinite while its maximum of dials runs."""
+        """Return the seconds until an address group may be dialled; infinite while it has its maximum of dials."""
         most = self._limits.of_names if group == _NAMES else self._limits.of_address
         return self._address_rates.remaining_wait_s(group) if self._of_address[group] < most else inf
 
@@ -217,6 +231,6 @@ def _planned(peer: PeerId, source: str, addresses: tuple[Multiaddr, ...], patien
 
 
 def _group(address: Multiaddr) -> str:
-    """Return the group in which an address counts: the address group of its host, or one group for all DNS names."""
+    """Return the group of an address: the address group of its host, or one group for all DNS names."""
     kind, host = address.parts[0]
     return _NAMES if kind.startswith("dns") else address_group(host)

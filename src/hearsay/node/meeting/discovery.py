@@ -1,37 +1,56 @@
-"""Discovery of peers: bootstrap addresses, and addresses from other peers and searches.
+"""Discovery of peers: bootstrap addresses, addresses from other peers and searches, and the requests of a router.
 
-A bootstrap address is dialled again with back-off (`hearsay.node.meeting.dial_queue`) if the dial fails or the
-connection soon ends. The outcome of each dial is reported (`hearsay.node.meeting.address_book`).
+A bootstrap address is dialled again if the dial fails or the connection ends. The pauses between dials grow
+(`Retries` in `dial_queue.py`), and are short again after a connection that lasted for some time. The outcome of each
+dial is reported (`AddressNews` in `address_book.py`). Addresses of direct peers are handled in the same way.
 
-Addresses from peers and searches are kept in an address book (`hearsay.node.meeting.address_book`) and dialled in
-fair turns (`hearsay.node.meeting.dial_queue`): peers of peer exchange when the router requests it, peers that a
-search finds at once. A dialled peer must prove that it has the expected identity.
+Addresses from peers and searches are kept in an address book (`address_book.py`) and dialled in fair turns
+(`dial_queue.py`). A peer that a search finds is queued at once. A peer that another peer has named is queued when the
+router requests a dial. A dialled peer must prove that it has the expected identity.
+
+A router requests dials, measurements of round trips, and contacts for a topic, which are answered later:
+
+* A dial that fails, or reaches a peer without a common pubsub protocol, is answered by `DialFailed`. For a dial that
+  succeeds, the router gets `PeerConnected` instead.
+* A ping is answered by the round trip time. A ping that fails, or lasts longer than `PING_SECONDS`, is answered by
+  this maximum. There is no answer if the peer is gone.
+* A search for contacts is answered by random peers that are connected or have known addresses, in any topics.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from logging import getLogger
-from random import random
+from random import random, sample
 from time import monotonic
+from typing import assert_never
 
-from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.libp2p.host.tasks import Tasks
-from hearsay.libp2p.limits.rates import Rate, Rates
-from hearsay.libp2p.limits.resources import address_group
-from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress
+from hearsay.core.language.actions import Dial, FindContacts, Ping
+from hearsay.core.language.events import ContactsFound, DialFailed, Event, RoundTripMeasured
+from hearsay.core.language.identifiers import TopicId
+from hearsay.libp2p.identify import Identity, PingService
+from hearsay.libp2p.mux.stream import StreamClosed
+from hearsay.libp2p.names.errors import DialError, EncodingError, OwnAddress, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId, to_text
-from hearsay.libp2p.services.identify import Identity
-from hearsay.libp2p.services.rendezvous import open_unsigned
+from hearsay.libp2p.node_host import NodeHost, Tasks
+from hearsay.libp2p.rates import Rate, Rates
+from hearsay.libp2p.rendezvous import open_unsigned
+from hearsay.libp2p.resources import address_group
 from hearsay.node.conduct import Ban
 from hearsay.node.meeting.address_book import AddressBook, AddressNews, AddressState, BookLimits
 from hearsay.node.meeting.dial_queue import FIRST_RETRY_S, DialLimits, DialQueue, PlannedDial, Retries
+from hearsay.wire.fields import raw
 
 LASTING_S = 10.0
-"""Minimum duration in seconds of a connection that resets the back-off."""
+"""Seconds that a connection must last so that the pauses between dials start again from the shortest one."""
+STREAM_SECONDS = 5.0
+"""Seconds after the end of a dial until the pubsub stream must be open."""
+PING_SECONDS = 10.0
+"""Maximum seconds of a ping."""
 NO_PUBSUB = "the peer speaks no pubsub protocol of this node"
 _log = getLogger(__name__)
 
@@ -41,49 +60,53 @@ class DiscoveryLimits:
     book: BookLimits = field(default_factory=BookLimits)
     dials: DialLimits = field(default_factory=DialLimits)
     records: Rate = Rate(1024, 64.0)
-    """Rate at which signed records of one source are read."""
+    """Maximum rate at which the node reads signed records of one source; further records are ignored."""
 
 
+@dataclass(eq=False)
 class Discovery:
-    def __init__(
-        self,
-        host: NodeHost,
-        first_retry_s: float = FIRST_RETRY_S,
-        *,
-        report: Callable[[AddressNews], None] = lambda news: None,
-        protocol_of: Callable[[PeerId], Awaitable[str]] | None = None,
-        limits: DiscoveryLimits | None = None,
-        ban_of: Callable[[PeerId | None, str], Ban | None] = lambda peer, address: None,
-    ) -> None:
-        """Create the discovery. `report` gets each state of bootstrap addresses; `protocol_of` returns the pubsub
-        protocol of a peer or ""; `ban_of` returns the ban of a peer or an address."""
-        self._host = host
-        self._report = report
-        self._protocol_of = protocol_of
-        self._ban_of = ban_of
-        self._first_retry_s = first_retry_s
-        self._limits = limits or DiscoveryLimits()
+    """The known and searched peers of a node, and the dials to them through a host."""
+
+    _host: NodeHost
+    _first_retry_s: float = FIRST_RETRY_S
+    _: KW_ONLY
+    report: Callable[[AddressNews], None] = lambda news: None
+    """Called with each new state of an address that was passed to `keep_connected`."""
+    protocol_of: Callable[[PeerId], Awaitable[str]] | None = None
+    """Returns the pubsub protocol of a connected peer; an empty string if it speaks none."""
+    limits: DiscoveryLimits = field(default_factory=DiscoveryLimits)
+    ban_of: Callable[[PeerId | None, str], Ban | None] = lambda peer, address: None
+    """Called with a peer or None, and an address group. Returns the ban of the peer or of the group; None without a
+    ban."""
+
+    def __post_init__(self) -> None:
         self._tasks = Tasks()
         self._gone: dict[PeerId, asyncio.Event] = {}
         self._bootstrap_peers: set[PeerId] = set()
-        self.book = AddressBook(host.can_dial, self._limits.book)
-        self._queue = DialQueue(monotonic, self._limits.dials)
-        self._records: Rates[str] = Rates(monotonic, self._limits.records)
+        self.book = AddressBook(self._host.can_dial, self.limits.book)
+        self._queue = DialQueue(monotonic, self.limits.dials)
+        self._records: Rates[str] = Rates(monotonic, self.limits.records)
         self._dial_ends: dict[PeerId, asyncio.Future[None]] = {}
-        """Futures by queued peer, set when its dial has ended or was dropped."""
+        """By peer that `reach` waits for: a future that is set when the dial has ended or has left the queue."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        host.on_peer_down.append(self._lost)
+        self._host.on_peer_down.append(self._lost)
 
     def keep_connected(self, address: Multiaddr) -> None:
-        """Keep a connection to the peer at an address."""
+        """Dial an address now, and again whenever the dial fails or the connection ends.
+
+        Do not dial it again if it leads to this node itself.
+        """
         self._tasks.start(self._keep_connected(address))
 
     def learn(self, envelope: bytes, sender: PeerId, named: PeerId | None = None) -> None:
-        """Keep a signed record that a connected peer sent, if it is valid, new, and of `named` (if given)."""
+        """Keep a signed record that `sender` sent, if it is valid and new and within the rate of `sender`'s address.
+
+        If `named` is not None, the record must be that of the peer `named`.
+        """
         source = self._host.address_of(sender)
         if not self._records.use_or_wait_s(source):
-            self._forgive_if_newer(self.book.learn(envelope, source, sender=sender, named=named))
+            self._learn(envelope, source, sender, named)
 
     def identified(self, peer: PeerId, identity: Identity) -> None:
         """Keep the signed record that a peer sends about itself, so that the node can dial it later."""
@@ -91,37 +114,41 @@ class Discovery:
             self.learn(identity.signed_record, peer)
 
     def found(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
-        """Queue a peer that a search has found, with its addresses."""
+        """Queue a peer that a search has found at these addresses. `source` is the name of the search."""
         if peer != self._host.peer:
             self.book.claim(peer, addresses, source)
             self._enqueue(peer, source)
 
     def found_record(self, record: bytes, source: str) -> None:
-        """Queue the peer of a registration, which is a signed record or has the older unsigned form."""
+        """Queue the peer of a registration at the rendezvous point `source`.
+
+        The registration is a signed record or has the older unsigned form. An invalid one is ignored.
+        """
         if self._records.use_or_wait_s(source):
             return
-        learnt = self.book.learn(record, source)
-        if learnt is not None:
-            self._forgive_if_newer(learnt)
-            self._enqueue(learnt[0], source)
+        peer = self._learn(record, source)
+        if peer is not None:
+            self._enqueue(peer, source)
             return
-        try:
+        with suppress(EncodingError):
             self.found(*open_unsigned(record), source)
-        except EncodingError:
-            return
 
     @property
     def known(self) -> tuple[PeerId, ...]:
-        """Return the peers whose addresses are known."""
+        """Return the peers whose addresses are known, without this node."""
         return tuple(peer for peer in self.book.peers if peer != self._host.peer)
 
     def hang_up(self, peer: PeerId) -> None:
-        """Disconnect a peer that is no longer needed. Keep bootstrap peers, which would be dialled again."""
+        """Disconnect a peer that the router no longer needs. Do nothing for a peer of `keep_connected`, because it
+        would be dialled again."""
         if peer not in self._bootstrap_peers:
             self._host.disconnect(peer)
 
     async def reach(self, peer: PeerId) -> bool:
-        """Dial a peer with known addresses in its turn. Returns True if it is connected afterwards."""
+        """Queue a peer and wait until its dial has ended. Returns True if the peer is connected then.
+
+        Returns at once if the peer is connected, has no known address or cannot be queued.
+        """
         if self._enqueue(peer, self.book.source(peer)):
             wanted = self._dial_ends.setdefault(peer, asyncio.get_running_loop().create_future())
             await asyncio.shield(wanted)
@@ -133,12 +160,17 @@ class Discovery:
             self._timer.cancel()
         await self._tasks.close()
 
-    def _forgive_if_newer(self, learnt: tuple[PeerId, bool] | None) -> None:
-        if learnt is not None and learnt[1]:
-            self._queue.forgive(learnt[0])
+    def _learn(
+        self, record: bytes, source: str, sender: PeerId | None = None, named: PeerId | None = None
+    ) -> PeerId | None:
+        """Keep a signed record if it is new. Return its peer; None if it is invalid or not that of `named`."""
+        peer, is_newer = self.book.learn(record, source, sender=sender, named=named) or (None, False)
+        if peer is not None and is_newer:
+            self._queue.forgive(peer)
+        return peer
 
     def _enqueue(self, peer: PeerId, source: str) -> bool:
-        """Queue a peer. Returns False if it is connected or will not be dialled soon."""
+        """Queue a peer. Returns False if the peer is connected, has no known address or cannot be queued."""
         addresses = self.book.addresses(peer)
         if not addresses or peer == self._host.peer or peer in self._host.connections:
             return False
@@ -163,7 +195,7 @@ class Discovery:
             self._dial_soon(due_in_s)
 
     async def _dial(self, planned: PlannedDial) -> None:
-        """Dial a peer's addresses one after the other. The remaining addresses share the remaining time."""
+        """Dial a peer's addresses one after the other, until one answers. All dials share the time `patience_s`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + planned.patience_s
         try:
@@ -198,17 +230,17 @@ class Discovery:
             if (known := self._ban_at(address, before)) is not None:
                 reason = f"banned for {known.how_long}: {known.why}"
                 news = AddressNews(str(address), AddressState.KEPT_OUT, reason, known.peer, retry_s=known.for_s)
-                self._report(news)
+                self.report(news)
                 await asyncio.sleep(known.for_s)
                 continue
             try:
                 peer = await self._host.dial(address)
             except OwnAddress:
-                self._report(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
+                self.report(AddressNews(str(address), AddressState.OWN, "this is the node itself"))
                 return
             except DialError as error:
                 wait_s = retries.wait_s()
-                self._report(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
+                self.report(AddressNews(str(address), AddressState.FAILED, error.reason, retry_s=wait_s))
                 await asyncio.sleep(wait_s)
                 continue
             since = loop.time()
@@ -226,23 +258,89 @@ class Discovery:
                 wait_s = retries.wait_s()
             else:
                 retries.succeeded()
-            self._report(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
+            self.report(AddressNews(str(address), AddressState.LOST, "the connection ended", peer, retry_s=wait_s))
             await asyncio.sleep(wait_s)
 
     def _ban_at(self, address: Multiaddr, found: PeerId | None) -> Ban | None:
-        """Return the ban of an address, of the peer that it names, or of the peer `found` there before."""
-        return self._ban_of(address.peer or found, address_group(address.parts[0][1]))
+        """Return the ban of an address or of its peer; None without a ban.
+
+        Its peer is the one that the address names, or else `found`, the peer that was last connected there.
+        """
+        return self.ban_of(address.peer or found, address_group(address.parts[0][1]))
 
     async def _report_connected(self, address: Multiaddr, peer: PeerId, before: PeerId | None) -> None:
-        protocol = "" if self._protocol_of is None else await self._protocol_of(peer)
+        protocol = "" if self.protocol_of is None else await self.protocol_of(peer)
         if peer not in self._host.connections:
             return
-        remarks = [] if protocol or self._protocol_of is None else [NO_PUBSUB]
+        remarks = [] if protocol or self.protocol_of is None else [NO_PUBSUB]
         if before not in (None, peer):
             remarks.append(f"another peer than before, {to_text(before)}")
-        self._report(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
+        self.report(AddressNews(str(address), AddressState.CONNECTED, ", ".join(remarks), peer, protocol))
 
     def _lost(self, peer: PeerId) -> None:
         gone = self._gone.get(peer)
         if gone is not None:
             gone.set()
+
+
+@dataclass(eq=False)
+class RequestHandler:
+    """The handler of a router's requests. It passes the answers to the router as events."""
+
+    _discovery: Discovery
+    _ping_service: PingService
+    _router_peers: Callable[[], tuple[PeerId, ...]]
+    """Returns the peers that are connected for the router."""
+    _feed: Callable[[Event], None]
+    """Passes an event to the router."""
+
+    def __post_init__(self) -> None:
+        self._tasks = Tasks()
+        self._dialing: set[PeerId] = set()
+        self._closed = False
+
+    def perform(self, action: Dial | Ping | FindContacts) -> None:
+        if self._closed:
+            return
+        match action:
+            case Dial():
+                peer = raw(action.peer)
+                if peer not in self._dialing:  # otherwise the running dial answers both requests
+                    self._dialing.add(peer)
+                    self._tasks.start(self._dial(peer))
+            case Ping():
+                self._tasks.start(self._ping(raw(action.peer)))
+            case FindContacts():
+                asyncio.get_running_loop().call_soon(self._find, action.topic, action.count)
+            case _:
+                assert_never(action)
+
+    async def close(self) -> None:
+        """Cancel all requests, and ignore later ones."""
+        self._closed = True
+        await self._tasks.close()
+
+    async def _dial(self, peer: PeerId) -> None:
+        try:
+            if await self._discovery.reach(peer):
+                await asyncio.sleep(STREAM_SECONDS)
+        finally:
+            self._dialing.discard(peer)
+        if peer not in self._router_peers():
+            self._feed(DialFailed(peer))
+
+    async def _ping(self, peer: PeerId) -> None:
+        seconds = PING_SECONDS
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                seconds = await self._ping_service.round_trip_s(peer)
+        except (StreamClosed, ProtocolError, TimeoutError):
+            pass  # counts as the maximum
+        if peer in self._router_peers():
+            self._feed(RoundTripMeasured(peer, int(seconds * 1_000_000)))
+
+    def _find(self, topic: TopicId, count: int) -> None:
+        if self._closed:
+            return
+        known = sorted({*self._router_peers(), *self._discovery.known})
+        self._feed(ContactsFound(topic, tuple(sample(known, min(count, len(known))))))

@@ -1,8 +1,8 @@
 """Searches for peers of a topic, at rendezvous points and on the local network.
 
 On the local network (mDNS), every node announces a service of type `_p2p._udp.local` under a random name. Its TXT
-record has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that sees the service queries the record
-and dials the peer.
+record has a line `dnsaddr=<multiaddr with /p2p/…>` for each address. A node that receives the announcement queries
+the record and dials the peer.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import asyncio
 import socket
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from logging import getLogger
 from random import random
 from secrets import token_hex
 from typing import Any
 
-from hearsay.extras import MissingExtra, pip_install
-from hearsay.libp2p.host.node_host import NodeHost
-from hearsay.libp2p.host.tasks import Tasks
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import DialError, EncodingError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
-from hearsay.libp2p.services.rendezvous import (
+from hearsay.libp2p.node_host import NodeHost, Tasks
+from hearsay.libp2p.rendezvous import (
     DEFAULT_TTL_S,
     MAX_ANSWER,
     MessageType,
@@ -32,13 +31,14 @@ from hearsay.libp2p.services.rendezvous import (
     Status,
     unsigned_record,
 )
-from hearsay.libp2p.services.rendezvous_streams import ask
+from hearsay.libp2p.rendezvous_streams import ask
 from hearsay.node.config import NodeConfig
 from hearsay.node.meeting.address_book import AddressNews, AddressState
 from hearsay.node.meeting.dial_queue import Retries
 from hearsay.node.meeting.discovery import Discovery
 from hearsay.py_libp2p.host import PyLibp2pHost
 from hearsay.py_libp2p.provider_search import ProviderSearch
+from hearsay.user_errors import MissingExtra, pip_install
 
 SERVICE = "_p2p._udp.local."
 QUERY_MS = 3000
@@ -50,7 +50,11 @@ _PREFIX = b"dnsaddr="
 
 
 class LocalNetwork:
-    """Discovery by mDNS. `found` is called with each peer and its addresses; interfaces are IP addresses."""
+    """Discovery by mDNS.
+
+    `found` is called with each peer, its addresses and the name `SOURCE`. `interfaces` are the IP addresses of
+    interfaces; if empty, all interfaces are used. The constructor raises `MissingExtra` without the extra `mdns`.
+    """
 
     def __init__(
         self, found: Callable[[PeerId, tuple[Multiaddr, ...], str], None], interfaces: Sequence[str] = ()
@@ -104,13 +108,16 @@ class LocalNetwork:
 
 
 def to_text_record(addresses: Sequence[Multiaddr]) -> bytes:
-    """Return the data of a DNS TXT record: each line with its length before it."""
+    """Return the data of a DNS TXT record: a line for each address, each after a byte with its length.
+
+    An address whose line would have more than 255 bytes is left out.
+    """
     lines = [_PREFIX + str(address).encode() for address in addresses]
     return b"".join(bytes((len(line),)) + line for line in lines if len(line) < 256)
 
 
 def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
-    """Return the addresses in a TXT record by peer. Skip invalid lines."""
+    """Return the first `MAX_ADDRESSES` addresses in a TXT record, by peer. Skip invalid lines."""
     found: dict[PeerId, tuple[Multiaddr, ...]] = {}
     start = count = 0
     while start < len(record) and count < MAX_ADDRESSES:
@@ -130,40 +137,42 @@ def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
 
 
 INTERVAL_S = 30.0
+"""Seconds between two rounds of requests to a rendezvous point, and at most 50 % more."""
 REGISTER_AGAIN_S = 3600.0
+"""Seconds after which the node registers again for a topic."""
 ROUNDS = 10
-"""Number of rounds after which all registrations are requested again; other rounds request the new ones only."""
+"""In the first of every `ROUNDS` rounds, the node requests all registrations; in the other rounds, only registrations
+that are new since the round before."""
 MAX_PARTS = 8
-"""Maximum DISCOVER requests for one topic in a round."""
+"""Maximum DISCOVER requests for one topic in a round; each answer has a part of the registrations."""
 _log = getLogger(__name__)
 
 
+@dataclass(eq=False)
 class RendezvousSearch:
-    def __init__(
-        self,
-        host: NodeHost,
-        points: Iterable[Multiaddr],
-        *,
-        topics: Callable[[], Iterable[str]],
-        record: Callable[[], bytes],
-        found: Callable[[bytes, str], None],
-        report: Callable[[AddressNews], None],
-        interval_s: float = INTERVAL_S,
-    ) -> None:
-        """Create the search. `found` is called with each registration and the address of its point."""
-        self._host = host
-        self._topics = topics
-        self._record = record
-        self._found = found
-        self._report = report
-        self._interval_s = interval_s
-        self._joined = [asyncio.Event() for _ in points]
+    """The search at rendezvous points: it registers the node there, and finds peers of the node's topics."""
+
+    _host: NodeHost
+    _points: Sequence[Multiaddr]
+    _: KW_ONLY
+    topics: Callable[[], Iterable[str]]
+    """Returns the joined topics."""
+    record: Callable[[], bytes]
+    """Returns the node's signed record."""
+    found: Callable[[bytes, str], None]
+    """Called with each registration that a point returns, and the address of the point as text."""
+    report: Callable[[AddressNews], None]
+    """Called with each state of a point."""
+    interval_s: float = INTERVAL_S
+
+    def __post_init__(self) -> None:
+        self._joined = [asyncio.Event() for _ in self._points]
         self._tasks = Tasks()
-        for point, joined in zip(points, self._joined, strict=True):
+        for point, joined in zip(self._points, self._joined, strict=True):
             self._tasks.start(self._search(point, joined))
 
     def topic_joined(self) -> None:
-        """Start the next round now."""
+        """Start the next round now, except at points that have failed and are asked again after a pause."""
         for joined in self._joined:
             joined.set()
 
@@ -186,20 +195,20 @@ class RendezvousSearch:
                 if rounds % ROUNDS == 0:
                     cookies.clear()
                 rounds += 1
-                for topic in list(self._topics()):
+                for topic in list(self.topics()):
                     await self._register(point, topic, registered)
                     await self._discover(point, topic, cookies, str(address))
             except (DialError, ProtocolError, StreamClosed, TimeoutError) as error:
                 wait_s = retries.wait_s()
                 reason = error.reason if isinstance(error, DialError) else str(error) or "no answer in time"
-                self._report(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
+                self.report(AddressNews(str(address), AddressState.FAILED, reason, retry_s=wait_s))
                 point = None
                 await asyncio.sleep(wait_s)
                 continue
             retries.succeeded()
-            self._report(AddressNews(str(address), AddressState.CONNECTED, "the node asks it for peers", point))
+            self.report(AddressNews(str(address), AddressState.CONNECTED, "the node asks it for peers", point))
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval_s * (1 + random() / 2)):
+                async with asyncio.timeout(self.interval_s * (1 + random() / 2)):
                     await joined.wait()
 
     async def _register(self, point: PeerId, topic: str, registered: dict[str, float]) -> None:
@@ -207,7 +216,7 @@ class RendezvousSearch:
         if now_s - registered.get(topic, -REGISTER_AGAIN_S) < REGISTER_AGAIN_S:
             return
         status = 0
-        for record in (self._record(), unsigned_record(self._host.peer, self._host.addresses)):
+        for record in (self.record(), unsigned_record(self._host.peer, self._host.addresses)):
             question = RendezvousMessage(
                 type=MessageType.REGISTER, namespace=topic, record=record, ttl_s=DEFAULT_TTL_S
             )
@@ -225,13 +234,13 @@ class RendezvousSearch:
             answer = await ask(self._host, point, question)
             cookies[topic] = answer.cookie if answer.status == Status.OK else b""
             for record in answer.records:
-                self._found(record, source)
+                self.found(record, source)
             if not answer.records or answer.cookie in (b"", cookie):
                 return
 
 
 class Searches:
-    """All searches of a node. They pass the peers that they find to `discovery`."""
+    """The searches of a node that its configuration requests. They pass found peers to `discovery`."""
 
     def __init__(self, host: NodeHost, config: NodeConfig, discovery: Discovery) -> None:
         self._host = host
@@ -246,7 +255,10 @@ class Searches:
         record: Callable[[], bytes],
         report: Callable[[AddressNews], None],
     ) -> None:
-        """Search for peers of `topics`. Points get the node's `record`; `report` gets each state of a point."""
+        """Start to search for peers of `topics`.
+
+        Rendezvous points get the node's signed `record`. `report` is called with each state of a point.
+        """
         if self._config.rendezvous:
             points = [Multiaddr.parse(address) for address in self._config.rendezvous]
             found = self._discovery.found_record

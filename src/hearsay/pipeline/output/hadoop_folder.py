@@ -1,14 +1,18 @@
-"""A folder in a store that Hadoop can access (`s3a:`, `hdfs:`, …), with the file systems and settings of a session.
+"""A folder in a store. A store is a file system that Hadoop can access (`s3a:`, `hdfs:`, …).
+
+The settings of a Spark session say how to access it.
 
 PySpark reads files by name, but has no public way to write, move or remove one, except over Connect
 (`copyFromLocalToFs`). So this module, and no other, calls the JVM of a session.
 
 Rules:
 
-* `path` is a local folder. Small files are read and written there, and copied.
-* Spark reads the rows of a run and writes large tables at `location`.
-* A store has no lock. Concurrent analyses have their own work folders, and the one that begins to publish
-  last wins. Files without a manifest may belong to another analysis, which counts as killed after a week.
+* `path` is a local folder. Small files are read and written there, and copied from and to the store.
+* Spark reads the rows of a run and writes large tables at `location`, which is the URI.
+* A store has no lock. Each analysis has its own work folder. If several analyses write into the folder at the same
+  time, readers use the tables of the analysis that began to publish last.
+* Files that no manifest names may belong to an analysis that still runs. A week after its beginning, that analysis
+  counts as killed, and its files can be removed.
 """
 
 from __future__ import annotations
@@ -22,8 +26,7 @@ from tempfile import mkdtemp
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from hearsay.pipeline.output.folders import WORK, Folder
-from hearsay.pipeline.output.outputs import CARRIED
+from hearsay.pipeline.output.folders import CARRIED, WORK, Folder
 from hearsay.trace.folder.manifest import MANIFEST, load_manifest
 from hearsay.trace.folder.own_folders import Holds
 
@@ -35,7 +38,11 @@ _WORK_FOLDER = re.compile(rf"{re.escape(WORK)}-([0-9]{{16}})-[0-9a-f]{{8}}")
 
 
 def folder_at(place: Path | str, spark: SparkSession | None, scratch: Path) -> Folder:
-    """Return the folder at a path or at a URI. Files at a URI are copied to a folder in `scratch`."""
+    """Return the folder at a path or at a URI.
+
+    A folder at a URI has its local copies of files in a new folder below `scratch`. Without a session (`spark` is
+    None), every place is a local path.
+    """
     if isinstance(place, Path) or spark is None:
         return Folder(Path(place))
     uri = place.rstrip("/")
@@ -48,7 +55,7 @@ def within(place: Path | str, name: str) -> Path | str:
 
 
 def send_run(folder: Folder) -> None:
-    """Copy a complete run from the folder's local `path` to the store. The manifest appears last, in one step."""
+    """Copy a complete run from the folder's local `path` to the store. The manifest appears last, as a whole."""
     sealing = f".{MANIFEST}.tmp"
     (folder.path / MANIFEST).rename(folder.path / sealing)
     for name in sorted(Folder(folder.path).files("")):
@@ -146,13 +153,16 @@ class HadoopFolder(Folder):
         super().remove(name)
 
     def _found(self, name: str) -> dict[str, tuple[int, int]]:
-        """Return size and modification time of each file below a folder, by path."""
+        """Return size and modification time of each file below the folder `name`, by the file's name."""
         start = len(self._store.makeQualified(self._at("")).toString()) + 1
         files = self._files(self._at(name))
         return {file.getPath().toString()[start:]: (file.getLen(), file.getModificationTime()) for file in files}
 
     def _files(self, path: Any) -> Iterator[Any]:
-        """Yield all files below a path by folder: a recursive listing fails if a file is removed meanwhile."""
+        """Yield all files below a path; none if the path is missing.
+
+        Folders are listed one by one, because a recursive listing of Hadoop fails if a file is removed meanwhile.
+        """
         try:
             inside = self._store.listStatus(path)
         except self._java_error as error:

@@ -1,18 +1,20 @@
-"""The writing of result tables: into a work folder, then into `metrics/`, then a manifest that names their files.
+"""The publication of result tables: their files are written, then moved into place, then named by a manifest.
 
 Rules:
 
-* Tables of a run are written into a work folder next to its `metrics/`. When all are complete, their files move into
-  `metrics/`, under names that were never used; then a manifest with the next number appears. Readers use the files
-  of the latest manifest only. Finally the files of earlier analyses are removed.
-* A failure or a kill at any time leaves the tables of the last manifest complete; the next analysis removes all files
-  that were not published.
-* Only files that an analysis wrote are removed, by their names. The caller has locked the outputs
+* Tables of a run are written into a work folder next to the run's `metrics/`. When all tables are complete, their
+  files are moved into `metrics/`, under names that were never used. Then a manifest with a larger number than all
+  earlier ones appears. Readers use only the files that the manifest with the largest number names. Finally the files
+  of earlier analyses are removed.
+* If an analysis fails or is killed, the tables of the last manifest stay complete. The next analysis removes the
+  files that were not published. In a store it removes them only after a week (`HadoopFolder.is_abandoned`).
+* Only files whose names show that an analysis wrote them are removed. The caller has locked the outputs
   (`claimed_outputs`).
-* The number of a manifest is the time when its analysis began to publish, and its files have it in their names: so
-  analyses that write to a store at the same time never share a name or remove files that the other publishes.
-* A table without rows is a file without rows: readers find all tables, always.
-* A file system needs only one guarantee: a file that is moved to a new name appears whole.
+* The number of a manifest is the time at which its analysis began to publish, and the names of the tables' files
+  contain this number. So analyses that write to a store at the same time use different names, and none removes
+  files that another one publishes.
+* A table without rows has one file without rows, so readers always find all tables.
+* A file system has to guarantee only that a file that is moved to a new name appears whole.
 """
 
 from __future__ import annotations
@@ -32,8 +34,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from hearsay.pipeline.output.folders import Folder
-from hearsay.pipeline.output.stored_tables import arrow_schema, number_of
-from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
+from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES, arrow_schema, manifest_number
 from hearsay.trace.folder.durable import write_durably
 from hearsay.trace.folder.own_folders import Holds
 
@@ -50,7 +51,7 @@ _OURS = re.compile(rf"{METRICS_FOLDER}/(?:{'|'.join(TABLES)})/(?:{_PART}|\.{_PAR
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of one run's table that is not published yet."""
+    """A file of one run's table that is not published yet. `name` is its path below `folder`."""
 
     table: str
     folder: Folder
@@ -61,7 +62,7 @@ class TableStore:
     """The tables of one analysis until they are published."""
 
     def __init__(self, outputs: Mapping[str, Folder]) -> None:
-        """Create the work folders. `outputs` has the folder of each run in which `metrics/` shall appear."""
+        """Create empty work folders. `outputs` has the output of each run, by the name of the run."""
         self._outputs = outputs
         self._written: dict[str, list[_File]] = defaultdict(list)
         self._unused = token_hex(4)
@@ -72,19 +73,19 @@ class TableStore:
 
     @property
     def scratch(self) -> str:
-        """Return a folder for intermediate results; it is removed with the work folder."""
+        """Return the path or URI of a folder for intermediate results, below a work folder and removed with it."""
         folder = next(iter(self._outputs.values()))
         return f"{folder.location}/{folder.work}/scratch"
 
     def write(self, table: str, rows: Any) -> None:
-        """Store an Arrow table of all runs, which is sorted, so that equal tables give equal files."""
+        """Store an Arrow table with the rows of all runs. Rows are sorted, so that equal tables give equal files."""
         schema = arrow_schema(TABLES[table])
         in_order = rows.select(schema.names).cast(schema).sort_by([(name, "ascending") for name in schema.names])
         for run in self._outputs:
             self._write_file(run, table, in_order.filter(compute.field("run") == run))
 
     def write_with_spark(self, table: str, rows: DataFrame) -> None:
-        """Store a table of all runs that Spark computes, by one job for each file system."""
+        """Store a table that Spark computes for all runs. Each file system of outputs gets one job."""
         keyed = rows.selectExpr("*", "sha2(cast(run as binary), 256) as key")
         for store in {folder.store: folder for folder in self._outputs.values()}.values():
             runs = [run for run, folder in self._outputs.items() if folder.store == store.store]
@@ -108,13 +109,13 @@ class TableStore:
         self._written[run].append(_File(table, folder, name))
 
     def publish(self) -> None:
-        """Move all tables into the outputs, write their manifests, and remove earlier tables and the work folders."""
+        """Move all tables into the outputs, write manifests, and remove earlier tables and the work folders."""
         for run, folder in self._outputs.items():
             _publish(folder, self._written[run], self._unused)
         self.discard()
 
     def discard(self) -> None:
-        """Remove the files that are not published."""
+        """Remove the work folders, with all files that are not published."""
         for folder in self._outputs.values():
             with suppress(Exception):  # if the JVM is gone, the caller raises the error that ended it
                 folder.remove(folder.work)
@@ -123,7 +124,7 @@ class TableStore:
 def _publish(folder: Folder, files: Sequence[_File], unused: str) -> None:
     folder.make_folder(METRICS_FOLDER, Holds.METRICS)
     there = folder.files(METRICS_FOLDER)
-    published = {number for name in there if (number := number_of(name))}
+    published = {number for name in there if (number := manifest_number(name))}
     number = max(time_ns() // 1000, 1 + max(published, default=0))
     tables: dict[str, list[str]] = {name: [] for name in TABLES}
     for file in files:
@@ -136,6 +137,6 @@ def _publish(folder: Folder, files: Sequence[_File], unused: str) -> None:
     folder.move_from(folder, f"{folder.work}/{manifest}", f"{METRICS_FOLDER}/{manifest}")
     for name in there:
         ours = _OURS.fullmatch(name)
-        began = int(ours[1] or ours[2] or 0) if ours else number_of(name)
+        began = int(ours[1] or ours[2] or 0) if ours else manifest_number(name)
         if began in published or (ours and folder.is_abandoned(began)):
             folder.remove(name)

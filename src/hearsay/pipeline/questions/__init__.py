@@ -1,5 +1,14 @@
-"""One module per question: functions from DataFrames of trace rows to DataFrames of figures.
+"""The queries that compute tables. A module has the queries about one subject, such as latencies.
 
-`pipeline/output/tables.toml` describes the tables and their columns. Tables over time have a row for each stretch: an
-interval of `stretch_s` seconds (`rows.stretch_s`), whose columns `second` and `seconds` are its start and length.
+`pipeline/output/tables.toml` describes the result tables and their columns. Other functions return intermediate
+tables, which only queries read.
+
+Words of this package:
+
+* A *stretch* is an interval of `stretch_s` seconds (`rows.stretch_s`). Tables over time have a row for each stretch;
+  the columns `second` and `seconds` are its start and its length.
+* A *delivery away* is a delivery at another node than the publisher.
+* A *copy* is the publish part of an RPC: a message on its way from one node to another.
+* The *window* of a message begins with its publication and lasts `window_us`, or until the end of the run if that is
+  earlier.
 """

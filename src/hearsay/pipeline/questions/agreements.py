@@ -1,4 +1,4 @@
-"""Requests, promises and refusals of peers by stretch of the run, from rows about single parts of RPCs."""
+"""Parts of RPCs that were dropped or refused, and the effects of IWANT and IDONTWANT, by stretch of the run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ _COLUMNS = "run, run_start_us, run_end_us, stretch_s, event, kind, via, reason, 
 
 
 def parts(frames: Frames) -> DataFrame:
-    """Return the parts of RPCs that the tables of this module count.
+    """Return sums over parts of RPCs: all dropped and refused parts, all IWANT, IDONTWANT and PRUNE parts, and copies
+    that answer an IWANT.
 
-    A row has sums for a stretch (`second`, `seconds`), fate (sent, arrived, dropped, refused), kind, via and reason.
-    A part that arrives counts as sent in the stretch of its send, and as arrived in the stretch of its arrival.
+    A row has the sums for one stretch (`second`, `seconds`), fate (sent, arrived, dropped, refused), kind, via and
+    reason. A part can have several fates: it is sent in the stretch of its send, and arrives in the stretch of its
+    arrival. In a simulation a part that is lost on its way counts both as arrived and as dropped, so tables of parts
+    that arrived subtract those dropped with reason `lost` or `unreachable`.
     """
     rows = " union all ".join(
         f"""select {_COLUMNS} from {{{name}}} where event in ('drop_rpc', 'reject') or {about}"""
@@ -36,7 +39,7 @@ def parts(frames: Frames) -> DataFrame:
 
 
 def refusals(frames: Frames) -> DataFrame:
-    """Return the table `refusals`: parts that were dropped on the way or refused on arrival, by stretch."""
+    """Return the table `refusals`: parts that were dropped before they arrived, or refused by their receivers."""
     return frames.query("""
         select run, second, seconds, fate, kind, reason, sum(rows) as rows, sum(count) as count,
                if(fate = 'refused', null, sum(bytes)) as bytes
@@ -46,7 +49,7 @@ def refusals(frames: Frames) -> DataFrame:
 def promises(frames: Frames) -> DataFrame:
     """Return the table `promises`: messages requested by IWANT, answers and broken promises, by stretch.
 
-    For real nodes `answered` is null, because they do not record why a copy was sent to them.
+    For real nodes `answered` is null, because a node cannot record why its peer sent a copy.
     """
     return frames.query("""
         with sums as (
@@ -64,7 +67,7 @@ def promises(frames: Frames) -> DataFrame:
 
 
 def idontwant(frames: Frames) -> DataFrame:
-    """Return the table `idontwant`: ids in IDONTWANTs, and the copies that these saved, by stretch."""
+    """Return the table `idontwant`: ids in IDONTWANTs, and copies that were not sent because of them, by stretch."""
     figures = {
         "told": "if(fate = 'sent' and kind = 'idontwant', count, null)",
         "arrived": "case when kind = 'idontwant' and fate = 'arrived' then count when kind = 'idontwant' "

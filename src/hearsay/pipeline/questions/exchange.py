@@ -1,4 +1,4 @@
-"""Peer exchange: dials of peers that PRUNEs named, and the connections that they led to, over time."""
+"""Peer exchange: dials of peers that PRUNEs named, and connections that these dials opened, by stretch of the run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hearsay.pipeline.rows import Frames
 def exchange(frames: Frames) -> DataFrame:
     """Return the table `exchange`.
 
-    A dial leads to a connection if it is the node's last event about this peer before the connection, and the
-    node has not started again since. Events of the same time are ordered by `place`. `nodes` counts each node once,
-    with its first such connection.
+    A dial opens a connection if two conditions hold: the dial is the node's last event about the peer before the
+    connection, and the node has not restarted between both. Events of the same time have the order of `place`.
+    `nodes` counts each node once, in the stretch of its first such connection.
     """
     return frames.query("""
         with placed as (

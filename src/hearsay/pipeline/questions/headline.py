@@ -1,4 +1,4 @@
-"""The table of main figures: a line per topic of a run, joined from the other tables."""
+"""The table of the main figures, with a row for each topic of a run. It is joined from other tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hearsay.pipeline.rows import Frames
 def headline(frames: Frames) -> DataFrame:
     """Return the table `headline`.
 
-    If a run has one topic, the topic's load is that of the run, because IWANT names no topic but belongs to this one.
+    If a run has only one topic, its figures about bytes are those of the whole run, because they then include parts
+    without a topic, such as IWANT.
     """
     return frames.query("""
         with nodes as (select run, count(*) as nodes from {observers} group by run),

@@ -1,7 +1,8 @@
-"""Latencies of all deliveries of a topic: their distribution by hops, and exact percentiles.
+"""Latencies of deliveries away, by topic: their distribution, and exact percentiles.
 
-No task holds all latencies: counts by rounded latency give the bucket of a rank, and only these few buckets are
-counted to the microsecond.
+No task has all latencies in its memory. Latencies are rounded to buckets, and the deliveries of each bucket are
+counted. These counts show which buckets contain the percentiles. Only in these few buckets are the deliveries of each
+exact latency counted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "
 
 
 def latency(frames: Frames) -> DataFrame:
-    """Return the table `latency`: deliveries away from the publisher by rounded latency and hops."""
+    """Return the table `latency`: the number of deliveries away by rounded latency and by hops."""
     return frames.query(f"""
         with deliveries as (
           select run, topic, one.latencies as latency_us, one.hops as hops
@@ -32,8 +33,10 @@ def latency(frames: Frames) -> DataFrame:
 
 
 def percentiles(frames: Frames) -> DataFrame:
-    """Return the percentiles of a topic in milliseconds, exact over all deliveries away from the publisher: linear
-    between order statistics, rounded to the microsecond."""
+    """Return the percentiles of the latencies of each topic's deliveries away, in milliseconds.
+
+    They are interpolated linearly between neighbouring latencies and rounded to the microsecond.
+    """
     wanted = ", ".join(f"struct('{name}' as name, {percent}L as percent)" for name, percent in _PERCENTS.items())
     columns = ", ".join(f"max(if(name = '{name}', value, null)) as {name}" for name in _PERCENTS)
     return frames.query(f"""

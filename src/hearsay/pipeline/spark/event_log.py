@@ -1,4 +1,4 @@
-"""Spark's own counters, from its event log: rows read, and bytes shuffled and spilled, by step of an analysis."""
+"""Counters of Spark for each step of an analysis, such as rows read and bytes shuffled, from Spark's event log."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ _JOB, _TASK = "SparkListenerJobStart", "SparkListenerTaskEnd"
 
 @dataclass(slots=True)
 class Counters:
-    """Sums over the tasks of a step."""
+    """Sums over the tasks of a step, except `peak_bytes`, which is a maximum, and `seconds`."""
 
     tasks: int = 0
     rows_read: int = 0
     shuffled_bytes: int = 0
     spilled_bytes: int = 0
     peak_bytes: int = 0
-    """The largest memory for sums and sorts in one task."""
+    """The most memory that one task needed for sums and sorts."""
     seconds: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
-    """Seconds of each task, by stage."""
+    """The seconds that each task took, by the number of its stage."""
 
     @property
     def longest_over_mean(self) -> float:
-        """Return the longest task's time over the mean, in the stage that took longest."""
+        """Return the time of the longest task divided by the mean time of a task.
+
+        Both are of one stage: the stage with the largest sum of task times. Raise `ValueError` without tasks.
+        """
         longest = max(self.seconds.values(), key=sum)
         return max(longest) * len(longest) / (sum(longest) or 1)
 
@@ -41,9 +44,9 @@ class Counters:
 
 
 def counters_of(folder: Path) -> dict[str, Counters]:
-    """Return the counters of each step, in the order of their first jobs, from a folder with event logs.
+    """Return the counters of each step from a folder with event logs. The step that began first is the first.
 
-    The step of a job is in its property `spark.job.description`.
+    The step of a job is the job's property `spark.job.description`.
     """
     found: dict[str, Counters] = {}
     steps: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Failures of Spark in one line: the cause in a task, without tracebacks of PySpark's gateway."""
+"""Errors of Spark in one line each, without tracebacks of PySpark's gateway (its connection to the JVM)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _SECRET = re.compile(r"(?i)((?:token|password|secret)=|bearer\s+)[^;&\s'\"]+")
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the most informative line of an error."""
+    """Return the most informative line of an error, without secrets and with at most `_LONGEST` characters.
+
+    If a task failed, that is the cause in the task.
+    """
     text = without_secrets(str(error))
     cause = _PYTHON_CAUSE.search(text)
     if cause is not None:
@@ -28,7 +31,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text without tokens and passwords, which addresses of Spark Connect servers contain."""
+    """Return the text with tokens and passwords removed. An address of a Spark Connect server may contain these."""
     return _SECRET.sub(r"\1…", text)
 
 
@@ -37,9 +40,10 @@ def first_line(error: BaseException) -> str:
 
 
 def quiet_the_gateway() -> None:
-    """Suppress PySpark's tracebacks about a JVM that has ended, because an exception reports it, too.
+    """Suppress PySpark's tracebacks about a JVM that has ended, because an exception also reports that end.
 
-    PySpark's gateway logs to the root logger, which then gets a handler, and to a logger of its own.
+    PySpark's gateway writes tracebacks to the root logger (and so gives it a handler), to the logger `py4j`, and to
+    stderr.
     """
     from pyspark import accumulators
 

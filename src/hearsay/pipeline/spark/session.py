@@ -4,13 +4,15 @@ Rules:
 
 * Sessions are PySpark's own (`SparkSession.builder`). Settings of the user, by `--conf` or in `spark-defaults.conf`,
   override the settings of this module.
-* Embedded is the default: as many task slots as there are cores. `--master spark://… | yarn | k8s://…` starts the
-  driver here and the tasks there; `--remote sc://…` starts nothing here, and `--remote local[N]` a server that
-  PySpark keeps for later commands. Unless embedded, tasks get this package as a zip (`package_zip.py`).
-* Files of a session are in its own folder, which no other user may read and which is removed with it; the
-  driver here accepts no connection without its secret. Addresses are shown without tokens.
-* A session is built in a thread. So it can start early, and PySpark does not replace the handler of Ctrl-C, which it
-  does on the main thread only.
+* By default Spark is embedded, and runs as many tasks at the same time as this machine has cores. With
+  `--master spark://… | yarn | k8s://…` the driver runs on this machine and the tasks run on the cluster. With
+  `--remote sc://…` both run on the server. `--remote local[N]` starts a server on this machine, which PySpark uses
+  again in later commands. Unless Spark is embedded, tasks import this package from a zip (`zip_package`).
+* Temporary files of the driver, and those of tasks on this machine, are in a folder of this process. No other user
+  may read the folder, and it is removed when the process ends. If all tasks run on this machine, Spark's connections
+  require a secret. Messages have addresses without tokens.
+* A session is built in a thread of its own. So it can start early. PySpark replaces the handler of Ctrl-C only on the
+  main thread, so the handler stays.
 """
 
 from __future__ import annotations
@@ -32,27 +34,37 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from zipfile import ZIP_DEFLATED, ZipFile
 
-from hearsay.extras import pip_install
-from hearsay.pipeline.spark import aot_cache
 from hearsay.pipeline.spark.failures import first_line, quiet_the_gateway
-from hearsay.pipeline.spark.java_home import find_java, java_home
-from hearsay.pipeline.spark.package_zip import zip_package
-from hearsay.pipeline.spark.place import HEAP, SparkUnavailable, Where, cores, heap, shown, spark_home
-from hearsay.pipeline.spark.settings import SMALL_ROWS, settings_for
+from hearsay.pipeline.spark.java import find_java, java_home, options_with
+from hearsay.pipeline.spark.settings import (
+    HEAP,
+    SMALL_ROWS,
+    SparkUnavailable,
+    Where,
+    address_without_secrets,
+    cores,
+    heap,
+    settings_for,
+    spark_home,
+)
 from hearsay.pipeline.spark.work_folder import made_work_folder
+from hearsay.user_errors import pip_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SMALL = ("-XX:TieredStopAtLevel=1",)
-"""In small analyses the second compiler takes longer than it saves."""
+"""JVM options for small analyses. In these, the JVM's second compiler takes more time than it saves."""
 _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
-"""Options for large analyses. The prepared file's profiles of a small run would slow tasks down by half."""
+"""JVM options for large analyses. The cache of `java.py` also has profiles of a small analysis, with which tasks
+would take half as long again."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
-"""If a user sets this, the session does not send this package to the tasks: the user has to send it."""
+"""Setting of Spark with the Python files that tasks need. If the user sets it, the session does not send this package
+to the tasks."""
 _HERE = "127.0.0.1"
 _LOOPBACK = (_HERE, "localhost")
 _ON_LOOPBACK = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE}
@@ -60,10 +72,14 @@ _PORTS = {"sc": 15002, "spark": 7077}
 _REACH_S = 5
 _START_S = 30
 _starting: dict[Where, Future[SparkSession]] = {}
+_PACKAGE = Path(__file__).parents[2]
 
 
 def require_spark(where: Where) -> None:
-    """Raise `SparkUnavailable` early, for all reasons that can be found without starting a session."""
+    """Raise `SparkUnavailable` if a session would fail for a reason that is known before its start.
+
+    Such reasons are: PySpark or Java is missing, or no server listens at an address of `where`.
+    """
     if find_spec("pyspark") is None:
         raise SparkUnavailable(f"PySpark is not installed; run {pip_install('spark')}")
     for address in filter(None, (where.remote, where.master)):
@@ -73,9 +89,10 @@ def require_spark(where: Where) -> None:
 
 
 def start_ahead(where: Where, rows: int) -> None:
-    """Start an embedded session, without waiting for it, for work on about `rows` trace rows.
+    """Begin to start an embedded session for work on about `rows` trace rows, and return at once.
 
-    If it cannot start, `spark_session` raises the error.
+    `spark_session` then opens this session, or raises the error of its start. If `where` is not embedded, nothing
+    happens.
     """
     if where.is_embedded:
         with suppress(SparkUnavailable):
@@ -92,9 +109,11 @@ def spark_session(
     cores_per_task: int = 1,
     modules: Sequence[Path] = (),
 ) -> Generator[SparkSession]:
-    """Open a session for work on about `rows` trace rows; `say` gets progress messages.
+    """Open a session for work on about `rows` trace rows during a `with` block, and stop it afterwards.
 
-    `modules` are files of Python and zips of packages that the tasks need in addition to this package.
+    `say` gets messages about progress. A task occupies `cores_per_task` cores, except on a server. `modules` are
+    files of Python and zips of packages that the tasks need in addition to this package. Raise `SparkUnavailable` if
+    no session can start, or if Spark has ended before it is stopped.
     """
     require_spark(where)
     say(f"connecting to Spark at {where}" if where.remote else f"starting Spark ({where}, {find_java()})")
@@ -117,7 +136,7 @@ def spark_session(
 
 
 def adapt(session: SparkSession, rows: int, conf: Mapping[str, str]) -> None:
-    """Set the options of Spark SQL for this number of rows in an open session; the options in `conf` win."""
+    """Set the options of Spark SQL in an open session for this number of rows. Options in `conf` override them."""
     for name, value in {**settings_for(rows, embedded=True), **conf}.items():
         if name.startswith("spark.sql."):
             session.conf.set(name, value)
@@ -139,7 +158,7 @@ def _stop(session: SparkSession, where: Where) -> None:
 
 
 def _how_it_ended(where: Where) -> str:
-    """Return a message that Spark has ended, with advice, because a repetition would end the same way."""
+    """Return a message that Spark has ended, with advice, because an attempt without a change would end like this."""
     if where.remote is not None:
         return f"the Spark server at {where} has ended before its work was done; its own log says why"
     return (
@@ -159,7 +178,7 @@ def _opened(where: Where, rows: int, cores_per_task: int) -> SparkSession:
 
 
 def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
-    """Start a session in a thread. Returns its future."""
+    """Start a session in a thread, and return the future result of the thread."""
     made: Future[SparkSession] = Future()
 
     def make() -> None:
@@ -167,7 +186,7 @@ def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
             from pyspark.sql import SparkSession
 
             quiet_the_gateway()
-            made.set_result(_with_settings(SparkSession.builder, settings).getOrCreate())
+            made.set_result(SparkSession.builder.config(map=dict(settings)).getOrCreate())
         except BaseException as error:
             made.set_exception(error)
 
@@ -177,20 +196,17 @@ def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:
 
 
 def _end(made: Future[SparkSession]) -> None:
-    """Stop a session that no caller has stopped, so that it writes no more files; PySpark cannot cancel a start."""
+    """Stop a session that no caller has stopped, so that it writes no more files.
+
+    PySpark cannot cancel a start, so wait for one that is not complete, for at most `_START_S` seconds.
+    """
     wait([made], _START_S)
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
         made.result(0).stop()
 
 
-def _with_settings(builder: Any, settings: Mapping[str, str]) -> Any:
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder
-
-
 def _settings_here(where: Where, rows: int, cores_per_task: int) -> dict[str, str]:
-    """Return the settings of a session with the driver here, and set the environment of its JVM."""
+    """Return the settings of a session whose driver runs on this machine, and set the environment of its JVM."""
     master = where.master or f"local[{cores()}]"
     is_here = master.startswith("local")
     on_loopback = is_here or urlsplit(master).hostname in _LOOPBACK
@@ -219,7 +235,7 @@ def _java_options(rows: int, work: str) -> list[str]:
     size = _SMALL if rows < SMALL_ROWS else _LARGE
     own_logging = (_conf_folder() / _LOGGING.name).exists()
     logging = [] if own_logging else [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
-    return [*_QUIET, *size, *aot_cache.options_with(find_java()), f"-Djava.io.tmpdir={work}", *logging]
+    return [*_QUIET, *size, *options_with(find_java()), f"-Djava.io.tmpdir={work}", *logging]
 
 
 def _remote_session(where: Where, remote: str, rows: int) -> SparkSession:
@@ -229,7 +245,7 @@ def _remote_session(where: Where, remote: str, rows: int) -> SparkSession:
     if remote.startswith("sc://"):
         session = builder.create()
     else:
-        session = _with_settings(builder, _settings_of_kept_server(where)).getOrCreate()
+        session = builder.config(map=_settings_of_kept_server(where)).getOrCreate()
     for name, value in {**settings_for(rows, embedded=False), **dict(where.conf)}.items():
         session.conf.set(name, value)
     session.range(1).collect()
@@ -237,9 +253,9 @@ def _remote_session(where: Where, remote: str, rows: int) -> SparkSession:
 
 
 def _settings_of_kept_server(where: Where) -> dict[str, str]:
-    """Return settings for the Connect server that PySpark starts once for its user and keeps.
+    """Return settings for the Connect server of this machine, which PySpark starts once and uses again.
 
-    They take effect only in the command that starts the server.
+    The settings have an effect only in the command that starts the server.
     """
     _set_environment(on_loopback=True)
     settings = {"spark.driver.memory": heap(), "spark.authenticate": "true", "spark.ui.enabled": "false"}
@@ -247,7 +263,10 @@ def _settings_of_kept_server(where: Where) -> dict[str, str]:
 
 
 def _set_environment(on_loopback: bool) -> None:
-    """Set the variables with which PySpark starts a JVM. A Python or IP address that the user has set is kept."""
+    """Set the environment variables with which PySpark starts a JVM.
+
+    Variables with a Python or an IP address that the user has set are unchanged. `JAVA_HOME` is always replaced.
+    """
     try:
         os.environ["JAVA_HOME"] = str(java_home())
     except OSError as error:
@@ -260,14 +279,14 @@ def _set_environment(on_loopback: bool) -> None:
 
 @cache
 def _work() -> Path:
-    """Return the folder for temporary files of this process and of its JVM. A process has one JVM only."""
+    """Return the folder for temporary files of this process and of its JVM. A process has only one JVM."""
     folder = made_work_folder()
     atexit.register(folder.remove)
     return folder.path
 
 
 def _unless_set(settings: dict[str, str]) -> dict[str, str]:
-    """Return the settings except those that `spark-defaults.conf` has: Spark would prefer ours to that file."""
+    """Return the settings that the user's `spark-defaults.conf` lacks, because a session's settings override it."""
     try:
         lines = (_conf_folder() / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -281,16 +300,28 @@ def _conf_folder() -> Path:
 
 
 def _require_listener(address: str) -> None:
-    """Raise at once if no server listens at an address: Spark's own clients try for many minutes."""
+    """Raise `SparkUnavailable` if no server listens at any host of an address, after at most `_REACH_S` seconds each.
+
+    Spark's own clients would try for many minutes. Addresses other than `sc://` and `spark://` are not checked.
+    """
     parts = urlsplit(address)
     if parts.scheme not in _PORTS:
         return
     servers = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
-    problem = "no address in it"
+    problem = "it names no server"
     for server in servers:
         try:
             socket.create_connection((server.hostname, server.port or _PORTS[parts.scheme]), _REACH_S).close()
             return
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or str(error)
-    raise SparkUnavailable(f"no session at {shown(address)}: {problem}")
+    raise SparkUnavailable(f"no session at {address_without_secrets(address)}: {problem}")
+
+
+def zip_package(folder: Path) -> Path:
+    """Create the zip in `folder` from all Python and TOML files of the package, and return its path."""
+    target = folder / "hearsay.zip"
+    with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+        for file in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.toml")]):
+            archive.write(file, file.relative_to(_PACKAGE.parent))
+    return target

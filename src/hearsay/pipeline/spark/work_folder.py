@@ -2,8 +2,10 @@
 
 Rules:
 
-* The process that creates a folder locks a file in it, until the process ends in any way.
-* A process that creates a folder removes the user's folders whose file is not locked.
+* The process that creates a folder holds a lock on a file in it. The system releases the lock when the process ends,
+  even if it is killed.
+* A process that creates a folder first removes the work folders (`hearsay-spark-*`) of this user that no process has
+  locked.
 """
 
 from __future__ import annotations
@@ -25,19 +27,20 @@ _HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """A folder with its lock."""
+    """A work folder, and the open file that holds the lock on it."""
 
     path: Path
     lock: BinaryIO
 
     def remove(self) -> None:
-        """Remove the folder. Files that another process writes meanwhile remain until the next folder is made."""
+        """Remove the folder and its lock. Files that another process writes meanwhile stay until the next creation
+        of a work folder."""
         _remove(self.path)
         self.lock.close()
 
 
 def made_work_folder() -> WorkFolder:
-    """Return a new folder, which no other user may read, and remove the folders of processes that were killed."""
+    """Return a new folder, which no other user may read. First remove the folders of processes that have ended."""
     _remove_left_folders()
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
     unheld = path / f"{_HELD}.new"
@@ -49,7 +52,7 @@ def made_work_folder() -> WorkFolder:
 
 @contextmanager
 def work_folder() -> Generator[Path]:
-    """Yield a new folder, which is removed at the end."""
+    """Create a folder for the time of a `with` block, and remove it afterwards."""
     folder = made_work_folder()
     try:
         yield folder.path
@@ -75,7 +78,7 @@ def _remove_unless_held(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, the file with the lock last: a folder without this file would stay for ever."""
+    """Remove a folder, and the file with the lock last: a folder without this file would never be removed."""
     for entry in path.iterdir():
         if entry.name != _HELD:
             shutil.rmtree(entry, ignore_errors=True) if S_ISDIR(entry.lstat().st_mode) else entry.unlink()

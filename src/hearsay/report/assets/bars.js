@@ -1,4 +1,4 @@
-// Charts of bars, grouped by category.
+// Draw a chart of bars, grouped by category.
 function drawBars(box, figure, series) {
   const format = formats[figure.x.format];
   const rows = series[0].categories

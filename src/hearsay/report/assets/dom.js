@@ -26,7 +26,7 @@ function key(parent, run) {
   html(parent, "i", { class: `key ${colourOf(run)} mark-${markNumber(run)}`, "aria-hidden": "true" });
 }
 
-// Samples of dashes with their names.
+// Add a legend: samples of dashes with their names.
 function legend(box, names) {
   names.forEach((name, index) => {
     const entry = html(box, "span", { class: "entry" });
@@ -35,7 +35,7 @@ function legend(box, names) {
   });
 }
 
-// The surface of a chart, with its title and description for screen readers.
+// Return the SVG element of a chart, with a title and a description for screen readers.
 let surfaces = 0;
 function drawing(parent, figure, viewBox, name, about, part = "") {
   surfaces += 1;
@@ -46,7 +46,7 @@ function drawing(parent, figure, viewBox, name, about, part = "") {
   return surface;
 }
 
-// Number formats, the same as in text/numbers.py; a test compares them.
+// Number formats, the same as in number_text.py; a test compares them.
 
 function grouped(value, digits) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
@@ -110,7 +110,7 @@ const formats = {
   number,
 };
 
-// Numbers on one axis have enough digits to differ.
+// Return the numbers of one axis with enough digits to differ.
 function apart(values, format) {
   for (let digits = 3; digits < 8; digits += 1) {
     const texts = values.map((value) => format(value, digits));
@@ -152,7 +152,7 @@ function logScale(low, high, from, to, wanted) {
   return scale;
 }
 
-// The tooltip, with a title and lines of text. With `steer`, mouse and arrow keys move it among `count` spots.
+// The tooltip has a title and lines of text. With `steer`, mouse and arrow keys move the tooltip among `count` marks.
 
 function tip(box) {
   return html(box, "div", { class: "tip", role: "status", hidden: "" });

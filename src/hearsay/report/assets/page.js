@@ -111,7 +111,7 @@ function start() {
     clearTimeout(waiting);
     waiting = setTimeout(redrawAll, 150);
   });
-  // For a test, which compares these number formats with those of text/numbers.py.
+  // For a test, which compares these number formats with those of number_text.py.
   window.hearsay = { formats };
 }
 

@@ -1,4 +1,4 @@
-"""The array engine: the routers' rules over arrays, in machine code, for networks of thousands to millions.
+"""The array engine: the routers' rules as machine code over arrays, for networks of thousands to millions of nodes.
 
-`world/layout.py` explains the arguments that kernels share (`w`, `th`, `slot`, …) and the arrays that they use.
+`world/layout.py` explains the arguments that kernels share (`w`, `th`, `slot`, …) and the arrays that kernels use.
 """

@@ -1,9 +1,12 @@
-"""The arrays for nodes, neighbours, routers' parameters, topics and messages, built from the plan."""
+"""Functions that build the arrays for nodes, neighbours, routers' parameters, topics and messages from the plan.
+
+In all functions `order` has the numbers of the topics in the order of their names, and `place_of` the place of each
+topic in this order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import Any
+from collections.abc import Container, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,37 +18,36 @@ from hearsay.core.language.sizes import message_footprint, message_size, part_si
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import negotiate
+from hearsay.core.rules.randomness import Purpose, Randomness, key_of
 from hearsay.core.scores.records import SharedAddresses
 from hearsay.core.shell.peers import subscription_bytes
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of
+from hearsay.core.shell.received_parts import SubscriptionFilter
 from hearsay.core.shell.strategy import Strategy
-from hearsay.core.shell.subscriptions import SubscriptionFilter
-from hearsay.sim.array.machine.memory import filled, lines_at_most, sparse_zeros, zeros
+from hearsay.sim.array.compiling import lines_at_most
 from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.array.world.queue import GOSSIP_SPAN
-from hearsay.sim.plan.addresses import AddressBook
 from hearsay.sim.plan.draws import chosen
 from hearsay.sim.plan.engines import direct_pairs, routers_dial
+from hearsay.sim.plan.network import addresses
 from hearsay.sim.plan.plan import Plan, Verdicts
 
 
 def set_topics(arrays: Arrays, plan: Plan, order: Sequence[int]) -> None:
     names = [plan.topics[topic] for topic in order]
-    arrays["topics"] = np.array(
-        [
-            [topic, len(name.encode()), message_footprint(Message(0, name, b"", 0)), subscription_bytes(name)]
-            for topic, name in zip(order, names, strict=True)
-        ],
-        dtype=np.int64,
-    )
+    table = [
+        [topic, len(name.encode()), message_footprint(Message(0, name, b"", 0)), subscription_bytes(name)]
+        for topic, name in zip(order, names, strict=True)
+    ]
+    arrays["topics"] = np.array(table, dtype=np.int64)
     arrays["topic_keys"] = np.array([key_of(name) for name in names], dtype=np.uint64)
 
 
 def set_messages(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Set `messages`. An additional last line has in INJECT_FROM the end of the last message's targets."""
+    """Set `messages`. The array has one more line than there are messages: in this last line, INJECT_FROM is the end
+    of the last message's lines in `inject_targets`."""
     table = np.zeros((len(plan.publications) + 1, 8), dtype=np.int64)
     sizes: dict[tuple[int, int], tuple[int, int, int]] = {}
     injected = 0
@@ -69,25 +71,26 @@ _REASONS = {Verdict.REJECT: Reason.REJECTED, Verdict.IGNORE: Reason.IGNORED}
 
 
 def set_verdicts(arrays: Arrays, plan: Plan, verdicts: Verdicts) -> None:
-    """Set the applications' verdicts on messages. Line 0 of `accepting` is for messages that all nodes refuse."""
+    """Set the applications' verdicts on messages. Line 0 of `accepting` has no nodes, and exists even in a run
+    without verdicts."""
     w = arrays.world
     judged = plan.publications if w[at.HAS_VERDICTS] else ()
-    table = zeros((len(judged) + 1, at.REACHED_OF + int(w[at.THREADS])), np.int64)
+    arrays.make("verdicts", len(judged) + 1, at.REACHED_OF + int(w[at.THREADS]))
     nodes_of: list[Container[int]] = [()]
     for publication in judged:
         verdict, accepting = verdicts.of_all(publication.message)
         if accepting not in nodes_of:
             nodes_of.append(accepting)
-        line = table[publication.message]
+        line = arrays["verdicts"][publication.message]
         line[at.REASON] = _REASONS.get(verdict, -1)
         line[at.ACCEPTING] = nodes_of.index(accepting)
-    arrays["verdicts"] = table
     nodes = range(int(w[at.NODES]) if judged else 1)
     arrays["accepting"] = np.array([[node in some for node in nodes] for some in nodes_of], dtype=np.uint8)
 
 
 def _message_sizes(topic: str, size_bytes: int) -> tuple[int, int, int]:
-    """Return the bytes of a message: as a whole framed RPC, as a part of an RPC, and by itself."""
+    """Return three numbers of bytes for a message: of an RPC with only this message and of its length prefix; of the
+    message as a part of an RPC; and of the encoded message alone."""
     message = Message(0, topic, bytes(size_bytes), 0)
     alone = Rpc(messages=(message,))
     parts = part_sizes(alone)
@@ -98,33 +101,27 @@ _FOREVER = 1 << 60
 
 
 def set_routers(arrays: Arrays, plan: Plan) -> None:
-    arrays["parameters"] = np.array(
-        [columns_of(kind.name, parameters) for kind, parameters in plan.routers], dtype=np.int64
-    )
+    arrays["parameters"] = np.array([columns_of(kind.name, parameters) for kind, parameters in plan.routers])
     arrays.world[at.ROUTERS] = len(plan.routers)
-    uses_11 = arrays["parameters"][:, [at.HAS_11, at.ASK_AGAIN]].any()
-    arrays.world[at.USES_11] = bool(uses_11) or routers_dial(plan.scenario)
-    arrays.world[at.HAS_SCORES] = bool(arrays["parameters"][:, at.SCORES].any())
-    arrays.world[at.HAS_GATER] = bool(arrays["parameters"][:, at.GATES].any())
-    arrays.world[at.HAS_PLACES] = bool(arrays["parameters"][:, at.PLACES].any())
-    arrays.world[at.HAS_EPISUB] = bool((arrays["parameters"][:, at.ROUTER_KIND] == at.EPISUB).any())
-    arrays.world[at.USES_12] = bool(arrays["parameters"][:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
+    table = arrays["parameters"]
+    scalars = {at.HAS_SCORES: at.SCORES, at.HAS_GATER: at.GATES, at.HAS_PLACES: at.PLACES, at.HAS_FILTERS: at.FILTERS}
+    for scalar, field in scalars.items():
+        arrays.world[scalar] = bool(table[:, field].any())
+    arrays.world[at.USES_12] = bool(table[:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
+    arrays.world[at.USES_11] = bool(table[:, [at.HAS_11, at.ASK_AGAIN]].any()) or routers_dial(plan.scenario)
+    arrays.world[at.HAS_EPISUB] = bool((table[:, at.ROUTER_KIND] == at.EPISUB).any())
     arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
     topics = sorted(plan.topics)
     lines = [[topic_of(parameters, topic) for topic in topics] for _, parameters in plan.routers]
     arrays["topic_reals"] = np.array([[reals for reals, _ in line] for line in lines], dtype=np.float64)
     arrays["topic_times"] = np.array([[times for _, times in line] for line in lines], dtype=np.int64)
-    if arrays["parameters"][:, at.FILTERS].any():
-        arrays.world[at.HAS_FILTERS] = 1
+    if arrays.world[at.HAS_FILTERS]:
         filters = [SubscriptionFilter(parameters) for _, parameters in plan.routers]
         arrays["allowed"] = np.array([[each.allows(topic) for topic in topics] for each in filters], dtype=np.uint8)
     strategies = [kind.strategy(parameters) for kind, parameters in plan.routers]
-    table = [[_peering(ours, theirs) for theirs in strategies] for ours in strategies]
-    arrays["natives"] = np.array(table, dtype=np.uint8)
+    arrays["natives"] = np.array([[_peering(ours, theirs) for theirs in strategies] for ours in strategies], np.uint8)
     arrays.world[at.ALL_NATIVE] = not arrays.world[at.HAS_LINKS] and bool(arrays["natives"].all())
-    longest = max(parameters.seen_ttl_us for _, parameters in plan.routers)
-    shortest = min(parameters.seen_ttl_us for _, parameters in plan.routers)
-    arrays.world[at.SEEN_EXPIRES] = min(longest, shortest) <= plan.end_us
+    arrays.world[at.SEEN_EXPIRES] = min(parameters.seen_ttl_us for _, parameters in plan.routers) <= plan.end_us
     most = len(plan.publications)
     arrays.world[at.MAX_SEEN_BINDS] = bool((arrays["parameters"][:, at.MAX_SEEN] < most).any())
     arrays.world[at.MAX_CACHED_BINDS] = any(
@@ -136,7 +133,8 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
-    """Set SEEN_FOR, CHANGES_NOTHING, DEFERS: which copies count as received when they are sent (`transport.py`)."""
+    """Set SEEN_FOR, CHANGES_NOTHING and DEFERS. They decide for which copies the engine records the reception already
+    when it sends them (`transport.py`)."""
     w = arrays.world
     table = arrays["parameters"]
     later = w[at.USES_11] or w[at.USES_12] or w[at.HAS_EPISUB] or w[at.HAS_FEATURES]
@@ -153,7 +151,7 @@ def _set_sure_duplicates(arrays: Arrays, plan: Plan) -> None:
 
 
 def _peering(ours: Strategy, theirs: Strategy) -> int:
-    """Return how a router treats a peer (FLOODED, MESHED, …), by the protocol that the two negotiate."""
+    """Return how a router treats a peer (FLOODED, MESHED, …). This depends on the protocol that the two negotiate."""
     protocol = negotiate(ours.protocols, theirs.protocols) or FLOODSUB
     if protocol not in ours.native_protocols:
         return at.FLOODED
@@ -166,48 +164,56 @@ def _peering(ours: Strategy, theirs: Strategy) -> int:
 
 _LEAST_COLUMNS = 64
 _SPARSE = 4
-"""Nodes get few messages if, on average, fewer than one in this number of messages is in a topic of a node."""
+"""A divisor: nodes get few messages if, on average, fewer than a quarter of all messages are in the topics of a
+node."""
 _DIALS_OF_A_FAULT = 60
-"""After one fault, a node gets fewer new neighbours than this number plus four times `faults.redial`."""
+"""An assumption: after one fault, a node gets fewer new neighbours than this number plus four times
+`faults.redial`."""
 _MOST_WORDS = 4
-"""The most words of `unwanted` for a node and a message. For neighbours beyond their bits the queue is searched."""
+"""The maximum number of words of `unwanted` for a node and a message. For neighbours that have no bit in these words,
+UNWANTED_QUEUE is searched."""
 _CELLS_AT_FIRST = 1 << 26
+"""The number of cells (node and column) at the start of a run, approximately; more are created when they are
+needed."""
 _SLOTS_OF_AN_OVERLAY = 20
-"""Room for the neighbours of a node whose router of episub chooses them; with more neighbours its slots move."""
+"""The number of slots at the start for a node whose episub router chooses its neighbours. If the node gets more
+neighbours, its slots move."""
 _LISTS_OF_A_TREE = 3
-"""The most lists in `scratch` with one message: a timer of episub announces it at most twice and requests it once."""
+"""The maximum number of lists in `scratch` that have the same message: a timer of episub announces a message at most
+twice, and requests it once."""
 
 
 def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     w = arrays.world
     nodes, topics = int(w[at.NODES]), int(w[at.TOPICS])
-    header = zeros((nodes, at.NODE32), np.int32)
+    arrays.make("nodes32", nodes)
+    header = arrays["nodes32"]
     header[:, [at.ANSWERS, at.NEWS, at.BACKOFFS, at.BACKLOG, at.BACKLOG_END]] = -1
     header[:, [at.AGES_AT, at.GOSSIPS_FROM]] = at.NEVER
     header[:, at.ROUTER] = np.frombuffer(plan.router_of, np.uint16)
     header[:, at.UP] = 1
     header[list(plan.initially_down), at.UP] = 0
-    arrays["nodes32"] = header
-    arrays["nodes64"] = zeros((nodes, at.NODE64), np.int64)
+    arrays.make("nodes64 bytes_out", nodes)
     if w[at.USES_11] or w[at.USES_12] or w[at.HAS_DIALS]:
-        arrays["more32"] = filled((nodes, at.MORE32), np.int32, -1)
+        arrays.make("more32", nodes, value=-1)
         arrays["more32"][:, [at.DIALLING, at.NAMED_DIALLED]] = 0
-        arrays["more64"] = zeros((nodes, at.MORE64), np.int64)
+        arrays.make("more64", nodes)
         arrays["more64"][:, at.UPLINK_AT] = -1
     if w[at.HAS_EPISUB]:
-        arrays["alarms"] = filled((nodes, 4), np.int64, -1)
-        arrays["trees"] = zeros((nodes, topics, at.TREE_FIELDS), np.int64)
+        arrays.make("alarms", nodes, value=-1)
+        arrays.make("trees", nodes, topics)
     if w[at.HAS_OVERLAY]:
         _set_overlays(arrays, nodes, topics)
     if w[at.HAS_GATER]:
-        arrays["gaters"] = zeros((nodes, 4), np.float64)
+        arrays.make("gaters", nodes)
     if w[at.HAS_GATER] or w[at.HAS_PLACES]:
         _set_addresses(arrays, plan)
-    arrays["bytes_out"] = zeros((nodes,), np.int64)
-    arrays["members"] = _members(plan, place_of, nodes, topics)
+    arrays.make("members fanout_us", nodes, topics)
+    for topic, subscribed in enumerate(plan.members):
+        lines = slice(None) if isinstance(subscribed, range) else list(subscribed)
+        arrays["members"][lines, place_of[topic]] = at.APPLICATION
     if w[at.TRACKS_SINCE]:
-        arrays["since_us"] = filled((nodes, topics), np.int64, -1)
-    arrays["fanout_us"] = zeros((nodes, topics), np.int64)
+        arrays.make("since_us", nodes, topics, value=-1)
     _set_clusters(arrays)
     columns = 1
     enough = int(w[at.MESSAGES]) if w[at.CLUSTERS] else max(_LEAST_COLUMNS, _CELLS_AT_FIRST // nodes)
@@ -219,60 +225,54 @@ def set_nodes(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
     most = given[given[:, at.SCORES] != 0, at.MAX_DELIVERIES]
     w[at.MAX_DELIVERIES_BINDS] = most.min(initial=w[at.MESSAGES]) < w[at.MESSAGES]
     w[at.RECYCLES] = not (waits or w[at.CLUSTERS] or w[at.MAX_DELIVERIES_BINDS] or w[at.PART_WORDS])
-    for name in ("seen", "cached"):
-        arrays[name] = zeros((-(-nodes * columns // 64),), np.uint64)
-    table = (nodes, max(1, min(columns, int(w[at.MESSAGES]))))
-    empty = _of_messages(arrays)
-    arrays["cells"] = empty(table, np.uint64)
-    arrays["revived"] = filled((columns,), np.uint8, 1)
-    if w[at.SEEN_EXPIRES]:
-        arrays["first_us"] = empty(table, np.int64)
-    if w[at.MAX_SEEN_BINDS]:
-        arrays["seen_serials"] = empty(table, np.int64)
-    if w[at.MAX_CACHED_BINDS]:
-        arrays["cache_serials"] = empty(table, np.int64)
-    if w[at.HAS_SCORES]:
-        arrays["records"] = empty((*table, 2), np.int64)
-    if w[at.HAS_EPISUB]:
-        arrays["kept32"] = empty((*table, 4), np.int32)
-        arrays["kept64"] = empty(table, np.int64)
-    if w[at.MAX_DELIVERIES_BINDS]:
-        arrays["record_serials"] = empty(table, np.int64)
+    arrays.make("seen cached", -(-nodes * columns // 64))
+    arrays.make("revived", columns, value=1)
+    of_messages = {
+        at.NODES: "cells",
+        at.SEEN_EXPIRES: "first_us",
+        at.MAX_SEEN_BINDS: "seen_serials",
+        at.MAX_CACHED_BINDS: "cache_serials",
+        at.HAS_SCORES: "records",
+        at.HAS_EPISUB: "kept32 kept64",
+        at.MAX_DELIVERIES_BINDS: "record_serials",
+    }
+    for scalar, names in of_messages.items():
+        if w[scalar]:
+            arrays.make(names, nodes, max(1, min(columns, int(w[at.MESSAGES]))), sparse=bool(w[at.CLUSTERS]))
 
 
 def _set_overlays(arrays: Arrays, nodes: int, topics: int) -> None:
-    """Provide room for the lists of all overlays."""
+    """Create the arrays for the overlays of episub."""
     table = arrays["parameters"]
     table = table[(table[:, at.ROUTER_KIND] == at.EPISUB) & (table[:, at.OVERLAY] != at.FIXED_OVERLAY)]
     most_active = int(table[:, at.ACTIVE_LIMIT].max())
     estimated = table[:, at.IS_ESTIMATED] * table[:, at.PASSIVE_FACTOR] * table[:, at.ACTIVE_LIMIT]
     most_passive = int(np.maximum(table[:, at.PASSIVE_SIZE], estimated).max())
     arrays.world[at.MOST_ACTIVE] = most_active
-    arrays["meetings"] = filled((nodes, 7), np.int64, -1)
-    arrays["overlays"] = filled((nodes, topics, at.OVERLAY_FIELDS), np.int64, -1)
+    arrays.make("meetings", nodes, value=-1)
+    arrays.make("overlays", nodes, topics, value=-1)
     arrays["overlays"][:, :, [at.ACTIVE_COUNT, at.PASSIVE_COUNT]] = 0
-    for name in ("view_peers", "view_notes"):
-        arrays[name] = zeros((nodes, topics, most_active + most_passive + 1), np.int32)
-    arrays["errands"] = zeros((lines_at_most(64 * nodes, 64), 8), np.int64)
-    frames = lines_at_most(1 << 16, 16)
-    arrays["frames"] = zeros((int(arrays.world[at.THREADS]), frames, 2), np.int64)
+    arrays.make("view_peers view_notes", nodes, topics, most_active + most_passive + 1)
+    arrays.make("errands", lines_at_most(64 * nodes, 64))
+    arrays.make("frames", int(arrays.world[at.THREADS]), lines_at_most(1 << 16, 16))
 
 
 def _set_addresses(arrays: Arrays, plan: Plan) -> None:
-    """Number the addresses of nodes; a node without a known address gets a number of its own."""
+    """Set `addresses`: number the addresses of nodes. A node without a known address gets a number that no other node
+    has."""
     numbers: dict[str | int, int] = {}
-    book = AddressBook(plan.scenario.addresses)
-    nodes = range(plan.scenario.network.nodes)
+    known = addresses(plan.scenario.addresses, plan.scenario.network.nodes)
     arrays["addresses"] = np.array(
-        [numbers.setdefault(book.of(node) or node, len(numbers)) for node in nodes], dtype=np.int32
+        [numbers.setdefault(address or node, len(numbers)) for node, address in enumerate(known)], dtype=np.int32
     )
-    arrays.world[at.SHARES_ADDRESSES] = len(numbers) < len(nodes)
+    arrays.world[at.SHARES_ADDRESSES] = len(numbers) < len(known)
 
 
 def _set_clusters(arrays: Arrays) -> None:
-    """Set CLUSTERS if nodes get few of all messages: the columns of a topic's messages are next to each other.
+    """Set CLUSTERS if some router uses 1.1 and nodes get few messages (`_SPARSE`).
 
-    Then memory is touched only where a node knows something, and there is a column for each message.
+    With CLUSTERS each message has a column of its own, and the columns of a topic's messages are next to each other.
+    So a node touches only the memory for messages of its topics.
     """
     w = arrays.world
     topics = arrays["messages"][: int(w[at.MESSAGES]), at.TOPIC]
@@ -282,13 +282,9 @@ def _set_clusters(arrays: Arrays) -> None:
         arrays["columns_of"] = np.argsort(np.argsort(topics, kind="stable"), kind="stable").astype(np.int32)
 
 
-def _of_messages(arrays: Arrays) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """Return the function that creates the arrays with a column for each message: in small pages, if CLUSTERS."""
-    return sparse_zeros if arrays.world[at.CLUSTERS] else zeros
-
-
 def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
-    """Set the inputs of scores: ratings by applications (P5), and numbers of addresses (P6)."""
+    """Set the inputs of scores: ratings by applications (P5), and the numbers of addresses (P6). In a run without
+    scores, do nothing."""
     w = arrays.world
     scenario = plan.scenario
     if not w[at.HAS_SCORES]:
@@ -297,42 +293,34 @@ def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
     if scenario.ratings:
         w[at.HAS_RATINGS] = 1
         arrays["ratings"] = np.array([float(entry.rating) for entry in scenario.ratings])
-        arrays["rated"] = zeros((len(scenario.ratings), nodes), np.uint8)
+        arrays.make("rated", len(scenario.ratings), nodes)
         for number, entry in enumerate(scenario.ratings):
             some = chosen(entry, plan.router_of, randomness, Purpose.RATED, number)
             by = range(nodes) if entry.by is None else frozenset(entry.by)
             bits = [at.RATED * (node in some) | at.BY * (node in by) for node in range(nodes)]
             arrays["rated"][number] = bits
-    book = AddressBook(scenario.addresses)
-    addresses = [book.of(node) for node in range(nodes)]
-    if any(addresses):
+    known = addresses(scenario.addresses, nodes)
+    if any(known):
         w[at.HAS_ADDRESSES] = 1
-        arrays["address_names"] = _address_names(plan, addresses)
+        arrays["address_names"] = _address_names(plan, known)
 
 
-def _address_names(plan: Plan, addresses: Sequence[str]) -> NDArray[np.int32]:
+def _address_names(plan: Plan, texts: Sequence[str]) -> NDArray[np.int32]:
     numbers: dict[str, int] = {}
-    table = np.full((len(plan.routers), len(addresses), 2), -1, dtype=np.int32)
+    table = np.full((len(plan.routers), len(texts), 2), -1, dtype=np.int32)
     for router, (_, parameters) in enumerate(plan.routers):
         score = parameters.score if isinstance(parameters, GossipsubParameters) else None
         if score is not None:
             known = SharedAddresses(score.peer.shared_address_allowed, score.peer.ipv6_addresses, 1)
-            for node, address in enumerate(addresses):
-                for place, name in enumerate(known.names(address)):
+            for node, text in enumerate(texts):
+                for place, name in enumerate(known.names(text)):
                     table[router, node, place] = numbers.setdefault(name, len(numbers))
     return table
 
 
-def _members(plan: Plan, place_of: dict[int, int], nodes: int, topics: int) -> NDArray[np.int32]:
-    members = zeros((nodes, topics), np.int32)
-    for topic, subscribed in enumerate(plan.members):
-        rows = slice(None) if isinstance(subscribed, range) else list(subscribed)
-        members[rows, place_of[topic]] = at.APPLICATION
-    return members
-
-
 def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None:
-    """Create the slot arrays, with room for all first connections, and the arrays of links and candidates."""
+    """Create the slot arrays with room for all first connections, the arrays of dials, direct peers and links, and
+    the arrays in which kernels collect candidates and parts."""
     w = arrays.world
     nodes = int(w[at.NODES])
     starts, targets = plan.dials.starts, plan.dials.targets
@@ -363,58 +351,53 @@ def set_neighbours(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> None
     grows = bool(plan.faults or plan.initially_down) or w[at.HAS_DIALS] != 0
     room = 4 * used + 64 if grows else used + 1
     w[at.SLOTS], w[at.SLOTS_USED] = room, used
-    arrays["peers"] = zeros((room,), np.int32)
-    arrays["flags"] = zeros((room, topics), np.uint8)
+    most = int(degrees.max(initial=1))
+    sparse = bool(w[at.CLUSTERS])
+    arrays.make("peers", room)
+    arrays.make("flags", room, topics)
     if w[at.HAS_SCORES]:
-        arrays["peer_scores"] = zeros((room, 4), np.float64)
-        places = _set_own_places(arrays, plan, place_of)
-        arrays["topic_scores"] = zeros((room, places, 4), np.float64)
-        arrays["mesh_times"] = zeros((room, places, 3), np.int64)
+        arrays.make("peer_scores", room)
+        arrays.make("topic_scores mesh_times", room, _set_own_places(arrays, plan, place_of))
         dials_of_a_fault = _DIALS_OF_A_FAULT + 4 * int(w[at.REDIAL]) if grows else 0
-        words = -(-(int(degrees.max(initial=1)) + dials_of_a_fault) // 64)
+        words = -(-(most + dials_of_a_fault) // 64)
         w[at.RETAINS] = grows
         w[at.WIDEN_FROM] = 64 * words - dials_of_a_fault
         if grows:
-            arrays["retained"] = zeros((room,), np.int64)
-        arrays["senders"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
+            arrays.make("retained", room)
+        arrays.make("senders", *arrays["cells"].shape, words, sparse=sparse)
     if w[at.HAS_EPISUB]:
-        arrays["tree_marks"] = zeros((room, topics), np.uint8)
+        arrays.make("tree_marks", room, topics)
     if w[at.HAS_OVERLAY]:
-        arrays["slot_times"] = zeros((room, 2), np.int64)
-        arrays["detours"] = zeros((room, topics, 2), np.int32)
+        arrays.make("slot_times", room)
+        arrays.make("detours", room, topics)
     if w[at.HAS_GATER]:
-        arrays["gated"] = zeros((room, 5), np.float64)
+        arrays.make("gated", room)
     if w[at.USES_12]:
-        arrays["idontwants"] = zeros((room, 2), np.int32)
-        words = min(_MOST_WORDS, -(-int(degrees.max(initial=1)) // 64))
-        arrays["unwanted"] = _of_messages(arrays)((*arrays["cells"].shape, words), np.uint64)
+        arrays.make("idontwants", room)
+        arrays.make("unwanted", *arrays["cells"].shape, min(_MOST_WORDS, -(-most // 64)), sparse=sparse)
     if w[at.HAS_LINKS]:
-        links = 2 * int(starts[-1]) + 2 * len(pairs) + 64
+        w[at.LINKS] = 2 * int(starts[-1]) + 2 * len(pairs) + 64
         if w[at.HAS_OVERLAY]:
-            links += _SLOTS_OF_AN_OVERLAY * nodes
-        arrays["links_of"] = filled((room,), np.int32, -1)
-        w[at.LINKS] = links
-        arrays["links32"] = zeros((links, at.LINK32), np.int32)
-        arrays["link_marks"] = zeros((links,), np.uint8)
-        arrays["links64"] = zeros((links, at.LINK64), np.int64)
-    most = int(degrees.max(initial=1))
+            w[at.LINKS] += _SLOTS_OF_AN_OVERLAY * nodes
+        arrays.make("links_of", room, value=-1)
+        arrays.make("links32 links64 link_marks", int(w[at.LINKS]))
     if grows:
         most = max(most * 2, nodes if nodes <= 100_000 or w[at.HAS_DIALS] else 4 * most + 1000)
     threads = int(w[at.THREADS])
-    arrays["candidates"] = zeros((threads, most + 1), np.int64)
-    arrays["ranks"] = zeros((threads, most + 1), np.float64)
-    arrays["keys"] = zeros((threads, most + 1), np.uint64)
+    arrays.make("candidates ranks keys", threads, most + 1)
     messages = int(w[at.MESSAGES])
-    samples = _gossip_samples(arrays, messages)
+    table = arrays["parameters"]
+    cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
+    samples = int(table[cramped, at.LAZY].max(initial=0))  # the most peers that get an IHAVE with a sample of ids
     most_marks = max(most, messages if samples or w[at.USES_11] or w[at.HAS_EPISUB] else 0)
-    arrays["marks"] = zeros((threads, most_marks + 1), np.uint8)
+    arrays.make("marks", threads, most_marks + 1)
     if w[at.HAS_DIALS]:
-        arrays["name_marks"] = zeros((threads, most + 1), np.uint8)
+        arrays.make("name_marks", threads, most + 1)
     lists = max(1 + min(samples, most), _LISTS_OF_A_TREE if w[at.HAS_EPISUB] else 0)
     words = max(1024, messages * lists + 64)
     if w[at.HAS_OVERLAY]:
         words += lines_at_most(1 << 20, 8)
-    arrays["scratch"] = zeros((threads, words), np.int64)
+    arrays.make("scratch", threads, words)
 
 
 def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
@@ -434,7 +417,11 @@ def _set_direct_peers(arrays: Arrays, plan: Plan) -> NDArray[np.int32]:
 
 
 def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int:
-    """Number the topics that each node ever joins, if nodes join few; return the most topics of a node."""
+    """Return the number of topics for which each slot needs score counters.
+
+    If every node ever joins at most half of all topics, number the topics of each node in `own_places`, and return
+    the maximum number of topics of a node. Otherwise return the number of all topics.
+    """
     w = arrays.world
     joins = arrays["members"] != 0
     for timed in plan.timed:
@@ -445,10 +432,3 @@ def _set_own_places(arrays: Arrays, plan: Plan, place_of: dict[int, int]) -> int
     w[at.HAS_OWN_PLACES] = 1
     arrays["own_places"] = np.where(joins, np.cumsum(joins, axis=1, dtype=np.int32) - 1, 0).astype(np.int32)
     return most
-
-
-def _gossip_samples(arrays: Arrays, messages: int) -> int:
-    """Return how many peers get an IHAVE with a sample of ids; 0 if an IHAVE may hold the ids of all messages."""
-    table = arrays["parameters"]
-    cramped = (table[:, at.ROUTER_KIND] == at.GOSSIPSUB) & (table[:, at.MAX_IHAVE] < messages)
-    return int(table[cramped, at.LAZY].max(initial=0))

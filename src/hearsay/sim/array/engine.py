@@ -1,7 +1,8 @@
-"""The interface of the array engine: it is built from a plan, runs to the end, and returns figures."""
+"""The array engine as Python sees it: an object that is built from a plan, runs to the end, and returns figures."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import PartKind
-from hearsay.core.shell.randomness import Randomness
+from hearsay.core.rules.randomness import Randomness
 from hearsay.sim.array.build import build
-from hearsay.sim.array.machine.memory import filled, zeros
+from hearsay.sim.array.compiling import zeros
 from hearsay.sim.array.run.loop import (
     ADVANCE,
     BEGIN,
@@ -39,58 +40,61 @@ from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import record
 from hearsay.sim.array.world.layout import Arrays
 from hearsay.sim.plan.engines import CapacityExceeded
-from hearsay.sim.plan.latency import make_latency
+from hearsay.sim.plan.network import make_latency
 from hearsay.sim.plan.plan import Plan
-from hearsay.sim.results.summary import Figures, Latencies
+from hearsay.sim.summary import Figures, Latencies
 from hearsay.trace.language.rows import Rows
 
 _STEPS = 200
 MAX_REPORTED = 20
-"""The most findings of a check that are reported one by one."""
+"""The maximum number of findings of a check that are reported one by one."""
 _WORTH_SHARING = 5_000
-"""A part of a bucket with more events than this is shared among threads: starting them takes as long as a few hundred
-events."""
+"""Threads share a part of a bucket only if it has more events than this, because starting the threads takes as long
+as handling a few hundred events."""
 
 
 class Witness(Protocol):
-    """The receiver of the notes and findings of a check, and the nodes whose calls are noted."""
+    """The object that checks a run.
+
+    Some nodes are witnesses: the engine writes notes of all calls of their routers. The object names these nodes, and
+    receives the notes, and findings about all nodes.
+    """
 
     @property
     def nodes(self) -> Sequence[int]: ...
 
     def take(self, rows: Rows) -> Rows:
-        """Store the rows and notes of the witnesses; return `rows` without the notes."""
+        """Store the rows and notes of the witnesses from a batch of rows; return the batch without the notes."""
         ...
 
     def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
-        """Receive the number of findings in all nodes, and some of the findings.
+        """Receive the findings of the check of all nodes: `count` is their number, and `some` has the earliest ones.
 
-        A finding is a sequence of time (-1 at the end of the run), kind, node, peer, topic and number.
+        A finding is a broken invariant: a sequence of time (-1 at the end of the run), kind, node, peer, topic and
+        number.
         """
         ...
 
 
 class ArrayEngine:
+    """One run of a plan on the array engine."""
+
     def __init__(
         self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Witness | None = None
     ) -> None:
-        """`take_rows` gets the trace in batches of rows, which are overwritten later; without it only the hash is
-        computed.
+        """Build the arrays of a run. Raise `CapacityExceeded` if there is not enough memory for them.
 
-        `witnesses` gets the rows of its nodes, notes of their calls (`rules/notes.py`), and findings in all nodes. A
-        run whose routers choose their neighbours, or with partial messages, uses one thread only.
+        `take_rows` is called with batches of trace rows; a batch is valid only during the call. If it is None, the
+        engine only computes the hash of the trace. `witnesses.take` is called with the same batches, notes included
+        (`rules/checks.py`); without `take_rows`, these batches have only the rows of the witnesses. A run with
+        partial messages, or with routers that choose their neighbours, uses one thread only.
         """
         randomness = Randomness(plan.scenario.seed)
         self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario.links, plan.scenario.network.nodes, randomness)
         try:
-            kept = (
-                record.ALL_ROWS
-                if take_rows is not None
-                else record.ROWS_OF_WITNESSES
-                if witnesses
-                else record.NO_ROWS
-            )
+            kept = record.ROWS_OF_WITNESSES if witnesses else record.NO_ROWS
+            kept = kept if take_rows is None else record.ALL_ROWS
             self.arrays = build(plan, self.latency, randomness, tracing=kept, threads=threads)
         except MemoryError as error:
             raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
@@ -101,27 +105,35 @@ class ArrayEngine:
             self._begin_check()
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
-        """Simulated microseconds between two calls of `progress`. The caller may change it at any time."""
+        """The simulated time between two calls of `progress`. The caller may change it at any time."""
         self.stop_requested = False
+        """The caller may set it, from any thread, to end the run early."""
         self.complete = False
         self._take_rows = take_rows
         self._witnesses = witnesses
-        self._longer = Latencies(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        self._longer: Counter[int] = Counter()
+        """The number of deliveries by latency in microseconds, for latencies that are too long for
+        `latency_counts`."""
         helpers = int(self.arrays.world[at.THREADS]) - 1
         self._threads = ThreadPoolExecutor(helpers) if helpers else None
 
     @property
     def now(self) -> Micros:
+        """The simulated time."""
         return int(self.arrays.world[at.NOW])
 
     @property
     def changeable(self) -> None:
-        return None
+        """None, because the plan cannot change during the run."""
 
     def router_failure(self, error: Exception) -> None:
-        """Return None: there are no routers whose method could have raised the error."""
+        """Return None, because this engine has no router objects that could have raised the error."""
 
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
+        """Run to the end; return False if a requested stop ended the run early.
+
+        The engine calls `progress` with the simulated time after each step of the run.
+        """
         self._run(progress)
         self._work(self.arrays.world, DRAIN, 0)
         self._hand_over_rows()
@@ -136,7 +148,7 @@ class ArrayEngine:
                 self._work(w, ADVANCE, self.now + self.step_us)
             else:
                 self._advance_together(self._threads, self.now + self.step_us)
-            self._let_go_of_dials()
+            self._free_first_dials()
             self._hand_over_rows()
             self._take_long_latencies(LATENCIES_AT_ONCE // 2)
             match int(w[at.STATUS]):
@@ -157,7 +169,8 @@ class ArrayEngine:
                 progress(self.now)
 
     def _advance_together(self, helpers: ThreadPoolExecutor, until: Micros) -> None:
-        """Do the task ADVANCE, but share the nodes among threads in parts with many events."""
+        """Do the task ADVANCE with several threads. They share the nodes in each part of a bucket with many
+        events."""
         w = self.arrays.world
         others = range(1, int(w[at.THREADS]))
         while w[at.NOW] < until:
@@ -174,8 +187,9 @@ class ArrayEngine:
             if not self._work(w, FINISH, 0):
                 return
 
-    def _let_go_of_dials(self) -> None:
-        """Free the arrays of first dials, nearly as large as those of neighbours, once all dials have arrived."""
+    def _free_first_dials(self) -> None:
+        """Free the arrays of the first dials once all of them have arrived. These arrays are nearly as large as the
+        arrays of neighbours."""
         w = self.arrays.world
         if w[at.BUCKET] > w[at.DIALS_UP_TO] and not w[at.NETWORK_STARTS] and len(self.arrays["dial_starts"]) > 1:
             for name in ("dial_targets", "dial_starts", "dial_buckets"):
@@ -194,7 +208,7 @@ class ArrayEngine:
                 counts[thread, record.ROWS] = 0
 
     def _add_columns(self) -> None:
-        """Double the number of columns, one for each message; what nodes know of a message moves to its new one."""
+        """Double the number of columns, and move all data about a message from its old column to its new column."""
         w = self.arrays.world
         known = np.arange(int(w[at.FIRST_MESSAGE]), int(w[at.NEWEST]))
         columns = int(w[at.COLUMNS])
@@ -207,11 +221,12 @@ class ArrayEngine:
                 self.arrays[name] = after
         for name in ("seen", "cached"):
             self.arrays[name] = _with_columns_doubled(self.arrays[name], columns, known)
-        self.arrays["revived"] = filled((2 * columns,), np.uint8, 1)
+        self.arrays.make("revived", 2 * columns, value=1)
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
-        """Free the links that are no longer used; enlarge the arrays of links if these are too few."""
+        """Free the links that are no longer used. If fewer than a quarter of all links are free then, or fewer than
+        LINKS_WANTED, enlarge the arrays of links."""
         w = self.arrays.world
         self._work(w, COLLECT, 0)
         spare = w[at.LINKS_SPARE]
@@ -225,22 +240,14 @@ class ArrayEngine:
         w = self.arrays.world
         if w[at.MOST_SLOTS] > w[at.WIDEN_FROM]:
             before = self.arrays["senders"]
-            self.arrays["senders"] = zeros((*before.shape[:2], 2 * before.shape[2]), before.dtype)
+            self.arrays.make("senders", *before.shape[:2], 2 * before.shape[2])
             self.arrays["senders"][:, :, : before.shape[2]] = before
             w[at.WIDEN_FROM] += 64 * before.shape[2]
             return
         w[at.SLOTS] = 4 * w[at.SLOTS] + 64 * w[at.NODES]
-        with_12 = ("idontwants",) if w[at.USES_12] else ()
-        with_retained = ("retained",) if w[at.RETAINS] else ()
-        with_scores = at.SLOT_SCORES if w[at.HAS_SCORES] else ()
-        with_gater = ("gated",) if w[at.HAS_GATER] else ()
-        with_episub = ("tree_marks",) if w[at.HAS_EPISUB] else ()
-        with_episub += ("slot_times", "detours") if w[at.HAS_OVERLAY] else ()
-        with_check = ("known_topics", "apart") if w[at.WITNESSES] else ()
-        with_features = ("traits",) if w[at.HAS_FEATURES] else ()
-        optional = (*with_features, *with_12, *with_scores, *with_retained, *with_gater, *with_episub, *with_check)
-        for name in ("peers", "flags", "links_of", *optional):
-            self._enlarge(name, int(w[at.SLOTS]))
+        for scalar, names in at.SLOT_ARRAYS.items():
+            for name in names if w[scalar] else ():
+                self._enlarge(name, int(w[at.SLOTS]))
 
     def _enlarge(self, name: str, room: int) -> None:
         before = self.arrays[name]
@@ -249,17 +256,17 @@ class ArrayEngine:
         self.arrays[name] = after
 
     def _begin_check(self) -> None:
-        """Create the arrays of a check of all nodes (`rules/checks.py`)."""
+        """Create the arrays for a check of all nodes (`rules/checks.py`)."""
         threads = int(self.arrays.world[at.THREADS])
-        self.arrays["tallies"] = zeros((threads, at.TALLIES), np.int64)
-        self.arrays["findings"] = zeros((threads, MAX_REPORTED, at.FINDING), np.int64)
-        self.arrays["known_topics"] = zeros(self.arrays["flags"].shape, np.uint8)
-        self.arrays["apart"] = zeros(self.arrays["flags"].shape, np.int64)
+        self.arrays.make("tallies", threads)
+        self.arrays.make("findings", threads, MAX_REPORTED)
+        self.arrays.make("known_topics apart", *self.arrays["flags"].shape)
 
     def _end_check(self, witnesses: Witness) -> None:
-        """Check sent parts and mesh links at the end, and report the earliest findings of the whole run."""
+        """Check sent parts and mesh links at the end of the run, and report the earliest findings of the whole run to
+        `witnesses`."""
         w = self.arrays.world
-        self.arrays["slot_marks"] = zeros((int(w[at.SLOTS_USED]) + 1,), np.uint8)
+        self.arrays.make("slot_marks", int(w[at.SLOTS_USED]) + 1)
         self._work(w, CHECK, 0)
         counts = self.arrays["tallies"][:, record.FOUND].tolist()
         findings = [
@@ -274,9 +281,11 @@ class ArrayEngine:
 
     @property
     def delivered(self) -> int:
+        """The number of deliveries so far."""
         return self.count(record.DELIVERIES)
 
     def figures(self) -> Figures:
+        """Return the figures of the run so far."""
         self._work(self.arrays.world, CLOSE, 0)
         sent = self.arrays["counts"][:, record.SENT : record.SENT + len(PartKind)].sum(axis=0)
         return Figures(
@@ -297,7 +306,7 @@ class ArrayEngine:
         )
 
     def _accepted(self, fields: slice) -> int:
-        """Return the sum of some fields of `verdicts` over the messages that no node refused."""
+        """Return the sum of some columns of `verdicts` over all messages that no node refused."""
         verdicts = self.arrays["verdicts"]
         return int(verdicts[verdicts[:, at.REFUSED] == 0, fields].sum())
 
@@ -305,8 +314,8 @@ class ArrayEngine:
         self._take_long_latencies(0)
         within = self.arrays["latency_counts"].sum(axis=0)
         known = np.flatnonzero(within)
-        longer = self._longer
-        return Latencies(np.concatenate([known, longer.microseconds]), np.concatenate([within[known], longer.counts]))
+        longer = np.array(sorted(self._longer.items()), dtype=np.int64).reshape(-1, 2)
+        return Latencies(np.concatenate([known, longer[:, 0]]), np.concatenate([within[known], longer[:, 1]]))
 
     def _take_long_latencies(self, least: int) -> None:
         """If a thread has more than `least` entries in `long_latencies`, move all of them to `_longer`."""
@@ -314,14 +323,12 @@ class ArrayEngine:
         if waiting.max() > least:
             arrived = [self.arrays["long_latencies"][thread, :count] for thread, count in enumerate(waiting.tolist())]
             values, counts = np.unique(np.concatenate(arrived), return_counts=True)
-            all_values, places = np.unique(np.concatenate([self._longer.microseconds, values]), return_inverse=True)
-            totals = np.zeros(len(all_values), dtype=np.int64)
-            np.add.at(totals, places, np.concatenate([self._longer.counts, counts]))
-            self._longer = Latencies(all_values, totals)
+            self._longer.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
             waiting[:] = 0
 
     @property
     def trace_hash(self) -> str:
+        """The hash of all trace rows so far."""
         sums = self.arrays["sums"].astype(object).sum(axis=0)
         upper, low, high = int(sums[record.UPPER]), int(sums[record.LOWER_LOW]), int(sums[record.LOWER_HIGH])
         return f"{((upper << 64) + (high << 32) + low) % (1 << 128):032x}"
@@ -331,7 +338,8 @@ class ArrayEngine:
 
 
 def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return `seen` or `cached` with twice as many columns, and the bits of `known` messages in their new columns."""
+    """Return a copy of `seen` or `cached` with twice as many columns. `before` is the array and `columns` the number
+    of its columns; `known` are the messages whose bits are copied to their new columns."""
     old = np.unpackbits(before.view(np.uint8), bitorder="little").reshape(-1, columns)
     new = np.zeros((len(old), 2 * columns), np.uint8)
     new[:, known % (2 * columns)] = old[:, known % columns]
@@ -341,7 +349,8 @@ def _with_columns_doubled(before: NDArray[np.uint64], columns: int, known: NDArr
 
 
 def _smallest_entry(arrays: Arrays) -> Callable[..., bool]:
-    """Return the entry for the run that is compiled with the fewest kernels."""
+    """Return the entry that is compiled with the fewest kernels, among the entries that support all features of the
+    run."""
     uses_11 = arrays.world[[*at.WITHOUT_11]].any() or (
         arrays.world[at.HAS_DIALS] and not arrays.world[at.HAS_OVERLAY]
     )

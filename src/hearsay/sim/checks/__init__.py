@@ -1,1 +1,1 @@
-"""The checker: invariants that hold in every run."""
+"""The checker, which watches a run for broken invariants."""

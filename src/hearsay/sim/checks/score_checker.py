@@ -1,30 +1,33 @@
 """The invariants of routers with scores (gossipsub 1.1); a part of the checker.
 
 1. after a heartbeat no mesh has a member with a negative score, or a direct peer;
-2. a mesh of D_low or more peers has D_out that the node dialled, or no other dialled peer could be grafted;
-3. no peer with a negative score enters a mesh, or is named by a PRUNE; a PRUNE to such a peer names no peers, except
-   when the node leaves the topic (as in go-libp2p);
+2. after a heartbeat a mesh of at least D_low peers has at least D_out peers that the node dialled, unless no other
+   dialled peer may be grafted;
+3. a peer with a negative score does not enter a mesh, unless it sent a GRAFT and the parameters allow that
+   (`StandingPromise.enters`); no PRUNE names it; a PRUNE to such a peer names no peers, unless the node leaves the
+   topic (as in go-libp2p) or the parameters allow that (`StandingPromise.names_to_all`);
 4. a peer below the gossip threshold gets no IHAVE, and no answer to its IWANT;
-5. a peer below the publish threshold gets none of the node's own messages, unless it is in the mesh (a floodsub peer
-   never is);
-6. from an RPC of a peer below the graylist threshold only the subscriptions are handled: all other parts are dropped,
-   and nothing is sent in answer;
-7. a router awaits an answer to IWANT only if it sent the peer an IWANT for the message at the time that the wait
-   began, only until the answer is due, and only while the message has not arrived; if it tracks one message of each
-   IWANT, it awaits no more than that.
+5. a peer below the publish threshold gets no message by flood publishing, the fan-out, a top-up of the mesh or
+   flooding;
+6. a node handles only the subscriptions of an RPC from a peer below the graylist threshold; it drops all other parts,
+   and sends no answer;
+7. after a heartbeat, a router awaits a message only from a peer to which it sent an IWANT for the message when the
+   wait began. The wait ends when the answer is due, and when the message has arrived, unless only a copy from the
+   asked peer ends it. A router that tracks one message of each IWANT awaits at most one message for each IWANT. The
+   number of waits is bounded.
 
-A graylisted peer may get subscriptions, the PRUNE that ends its membership, and all that a mesh member gets until the
-next heartbeat prunes it.
+A peer below the graylist threshold may still get subscriptions, a PRUNE that removes it from the mesh, and, until the
+next heartbeat removes it, all messages that members of the mesh get.
 
-Scores are compared before and after an event; the better one counts. A peer that leaves a mesh in the event is
-exempt, because a heartbeat uses the scores from its beginning.
+A peer has a score before an event and a score after it; the higher one counts. Direct peers are exempt from 3 to 6. A
+peer that leaves a mesh in an event is exempt in this event, because a heartbeat uses the scores at its beginning.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from hearsay.core.language.actions import Action, PartDropped, PeerGrafted, PeerPruned, Send, Via
 from hearsay.core.language.events import Event, Leave, RpcReceived
@@ -37,55 +40,25 @@ from hearsay.sim.reference.nodes import SimNode
 _BEYOND_THE_MESH = (Via.FLOOD_PUBLISH, Via.FANOUT, Via.TOP_UP, Via.FLOOD)
 
 
-class _AskedIds:
-    """The IWANTs of one node, by peer and time."""
-
-    def __init__(self) -> None:
-        self._asked: dict[tuple[Any, Micros], list[IWant]] = {}
-
-    def add(self, peer: Any, parts: tuple[IWant, ...], now: Micros) -> None:
-        self._asked.setdefault((peer, now), []).extend(parts)
-
-    def heartbeat(self, router: Router, promise: AskingPromise, now: Micros) -> Iterator[str]:
-        """Yield the problems with the answers that a router awaits after a heartbeat."""
-        of_peer: Counter[Any] = Counter()
-        of_iwant: Counter[tuple[Any, Micros]] = Counter()
-        for (peer, message_id), until in promise.waited_for.items():
-            asked_at = (peer, until - promise.answer_us)
-            parts = self._asked.get(asked_at, [])
-            of_peer[peer] += 1
-            of_iwant[asked_at] += 1
-            if until < now:
-                yield f"awaits message {message_id} of {peer}, whose time ended at {until} us"
-            if message_id in router.known and not promise.of_the_asked:
-                yield f"awaits message {message_id} of {peer}, which has arrived"
-            if not any(message_id in part.ids for part in parts):
-                yield f"awaits message {message_id} of {peer}, which was not asked for it then"
-            if promise.one_of_each and of_iwant[asked_at] > len(parts):
-                yield f"awaits {of_iwant[asked_at]} messages of {peer} after {len(parts)} IWANT"
-        if max(of_peer.values(), default=0) > promise.most_of_one:
-            yield f"awaits {max(of_peer.values())} messages of one peer, above {promise.most_of_one}"
-        if of_peer.total() > promise.most:
-            yield f"awaits {of_peer.total()} messages, above {promise.most}"
-        for key in [key for key in self._asked if key[1] + promise.answer_us < now]:
-            del self._asked[key]
+_SentIWants: TypeAlias = defaultdict[tuple[Any, Micros], list[IWant]]
+"""The IWANTs that one node sent and whose answers may not be due yet, by peer and time."""
 
 
 class ScoreChecker:
-    """Checks the scores and their effects at all nodes."""
+    """A part of the checker: it checks the effects of the scores that nodes give their peers."""
 
     def __init__(self, problem: Callable[[Micros, SimNode, str], None]) -> None:
         self._problem = problem
         self._before: dict[int, dict[Any, float]] = {}
-        """The scores of each node's peers after its last event."""
-        self._asked: dict[int, _AskedIds] = {}
+        """For each node, the scores of its peers after its last event."""
+        self._asked: dict[int, _SentIWants] = {}
 
     def node_started(self, node: SimNode) -> None:
         self._before[node.id] = {}
-        self._asked[node.id] = _AskedIds()
+        self._asked[node.id] = defaultdict(list)
 
     def accepts_from(self, node: SimNode, promise: StandingPromise | None, peer: Any) -> bool:
-        """Return whether a node accepts more than subscriptions from a peer in its next event."""
+        """Return whether a node will accept all parts of a peer's RPC in its next event, not only subscriptions."""
         if promise is None or peer in promise.direct:
             return True
         return self._before[node.id].get(peer, 0.0) >= promise.graylist
@@ -98,13 +71,15 @@ class ScoreChecker:
         pruned = {action.peer for action in actions if isinstance(action, PeerPruned)}
 
         def best(peer: Any) -> float:
-            """Return the better score of a peer, before or after the event; 0 if the peer is exempt."""
+            """Return the higher of a peer's scores before and after the event; 0 if the peer is exempt."""
             exempt = peer in promise.direct or peer in pruned
             return 0.0 if exempt else max(before.get(peer, 0.0), after.get(peer, 0.0))
 
-        if isinstance(event, RpcReceived) and best(event.peer) < promise.graylist:
-            self._require_ignored(node, event.peer, actions, now)
+        ignored = event.peer if isinstance(event, RpcReceived) and best(event.peer) < promise.graylist else None
         for action in actions:
+            unsubscribed = isinstance(action, PeerPruned) and action.peer == ignored
+            if ignored is not None and not (unsubscribed or isinstance(action, PartDropped)):
+                self._problem(now, node, f"{type(action).__name__} for an RPC of {ignored}, which is graylisted")
             if isinstance(action, PeerGrafted) and best(action.peer) < _required_score(promise, event, action):
                 self._problem(now, node, f"accepts {action.peer}, whose score is {best(action.peer)}")
             elif isinstance(action, Send):
@@ -113,11 +88,14 @@ class ScoreChecker:
     def heartbeat(
         self, node: SimNode, promise: StandingPromise, may_graft: Callable[[Any, Any], bool], now: Micros
     ) -> None:
-        """Check the meshes after a heartbeat; `may_graft` returns whether no backoff forbids a GRAFT."""
+        """Check the meshes and the awaited answers of a node after a heartbeat.
+
+        `may_graft` returns whether the backoffs in a topic allow a GRAFT to a peer.
+        """
         router = node.router
         assert router is not None
         scores = self._before[node.id]
-        for problem in self._asked[node.id].heartbeat(router, promise.asking, now):
+        for problem in _wrong_waits(self._asked[node.id], router, promise.asking, now):
             self._problem(now, node, problem)
         for topic in sorted(router.joined):
             mesh: list[Any] = router.strategy.mesh_peers(topic)
@@ -128,22 +106,10 @@ class ScoreChecker:
             dialled = sum(router.connected[peer].outbound for peer in mesh)
             if len(mesh) >= promise.degree_low and dialled < promise.degree_out:
                 others = [peer for peer in router.peers.in_topic(topic).native.ordered if peer not in mesh]
-                left = [
-                    peer
-                    for peer in others
-                    if router.connected[peer].outbound
-                    and scores.get(peer, 0.0) >= 0
-                    and peer not in promise.direct
-                    and may_graft(topic, peer)
-                ]
+                fit = [peer for peer in others if scores.get(peer, 0.0) >= 0 and peer not in promise.direct]
+                left = [peer for peer in fit if router.connected[peer].outbound and may_graft(topic, peer)]
                 if left:
                     self._problem(now, node, f"mesh of {topic!r} has {dialled} dialled peers, and could have {left}")
-
-    def _require_ignored(self, node: SimNode, peer: Any, actions: list[Action], now: Micros) -> None:
-        for action in actions:
-            unsubscribed = isinstance(action, PeerPruned) and action.peer == peer
-            if not (unsubscribed or isinstance(action, PartDropped)):
-                self._problem(now, node, f"{type(action).__name__} for an RPC of {peer}, which is graylisted")
 
     def _sent(
         self,
@@ -154,8 +120,11 @@ class ScoreChecker:
         best: Callable[[Any], float],
         now: Micros,
     ) -> None:
-        peer = action.peer
-        score = best(peer)
+        """Check an RPC that a node sends because of an event, and record its IWANTs.
+
+        `best` returns the score that counts for a peer.
+        """
+        peer, score = action.peer, best(action.peer)
         whose = f"{peer}, whose score {score} is below"
         control = action.rpc.control
         is_gossip = Via.IWANT in action.vias or (control is not None and control.ihave)
@@ -165,7 +134,7 @@ class ScoreChecker:
             self._problem(now, node, f"message beyond the mesh to {whose} {promise.publish}")
         if control is None:
             return
-        self._asked[node.id].add(peer, control.iwant, now)
+        self._asked[node.id][peer, now].extend(control.iwant)
         for prune in control.prune:
             if prune.peers and score < 0 and not promise.names_to_all and not isinstance(event, Leave):
                 self._problem(now, node, f"PRUNE with names to {whose} 0")
@@ -174,13 +143,47 @@ class ScoreChecker:
                     self._problem(now, node, f"PRUNE names {named.peer}, whose score is {best(named.peer)}")
 
 
+def _wrong_waits(sent: _SentIWants, router: Router, promise: AskingPromise, now: Micros) -> Iterator[str]:
+    """Yield a problem for each answer to IWANT that the node's router must not await after a heartbeat.
+
+    Also yield a problem if it awaits too many answers. Remove IWANTs whose answers are overdue from `sent`.
+    """
+    of_peer: Counter[Any] = Counter()
+    of_iwant: Counter[tuple[Any, Micros]] = Counter()
+    for (peer, message_id), until in promise.waited_for.items():
+        asked_at = (peer, until - promise.answer_us)
+        parts = sent.get(asked_at, [])
+        of_peer[peer] += 1
+        of_iwant[asked_at] += 1
+        if until < now:
+            yield f"awaits message {message_id} of {peer}, whose time ended at {until} us"
+        if message_id in router.known and not promise.of_the_asked:
+            yield f"awaits message {message_id} of {peer}, which has arrived"
+        if not any(message_id in part.ids for part in parts):
+            yield f"awaits message {message_id} of {peer}, which was not asked for it then"
+        if promise.one_of_each and of_iwant[asked_at] > len(parts):
+            yield f"awaits {of_iwant[asked_at]} messages of {peer} after {len(parts)} IWANT"
+    if max(of_peer.values(), default=0) > promise.most_of_one:
+        yield f"awaits {max(of_peer.values())} messages of one peer, above {promise.most_of_one}"
+    if of_peer.total() > promise.most:
+        yield f"awaits {of_peer.total()} messages, above {promise.most}"
+    for key in [key for key in sent if key[1] + promise.answer_us < now]:
+        del sent[key]
+
+
 def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
-    """Return whether a node accepts nothing but subscriptions from a peer."""
+    """Return whether a peer's score at a node is now below the graylist threshold.
+
+    Then the node accepts only subscriptions from the peer.
+    """
     return _scores(node).get(peer, 0.0) < promise.graylist
 
 
 def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
-    """Return the score that a peer needs to enter a mesh: the router's threshold if the peer sent a GRAFT, else 0."""
+    """Return the lowest score with which a peer may enter a mesh.
+
+    It is `StandingPromise.enters` if the peer enters by a GRAFT that it sent, otherwise 0.
+    """
     control = event.rpc.control if isinstance(event, RpcReceived) and event.peer == entered.peer else None
     by_itself = control is not None and any(graft.topic == entered.topic for graft in control.graft)
     return promise.enters if by_itself else 0.0

@@ -1,1 +1,1 @@
-"""Everything that is decided before a run: dials, latencies, publications, faults, and the engine."""
+"""The decisions that precede a run: dials, latencies, publications, faults, and the choice of an engine."""

@@ -1,34 +1,35 @@
-"""Random choices for many nodes at once, and integer tables of exponential and log-normal quantiles.
+"""Random choices for many nodes at once, and random times from integer tables of quantiles.
 
-A draw is a hash of 64 bits. Its first 12 bits select one of 4096 equally likely bins. A table has the quantiles at
-the bounds of the bins, and further bits interpolate between two of them. For the tails, a draw in the last bin of an
-exponential time adds another draw, and each outer bin of a log-normal time has 256 bins of its own.
+A draw is a hash of 64 bits. To select a time, its first 12 bits select one of 4096 equally likely bins of a
+distribution. A table has the quantiles at the bounds of the bins. Other bits of the draw interpolate between the two
+bounds of a bin. The tails are more precise. If the draw for an exponential time is in the last bin, the time of
+another draw is added. The first and the last bin of a log-normal distribution are divided into 256 bins each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterable, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from functools import cache, lru_cache, reduce
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hearsay.core.language.identifiers import Micros
-from hearsay.core.rules.mixing import extend, mix
-from hearsay.core.shell.randomness import Purpose, Randomness, sample_indices
+from hearsay.core.rules.randomness import Purpose, Randomness, extend, mix, sample_indices
 from hearsay.sim.scenario.network import Network
 from hearsay.sim.scenario.values import MILLION, SomeNodes
 
 Words = NDArray[np.uint64]
-"""An array of draws, or of numbers that are hashed into draws."""
+"""An array of draws, or of numbers from which draws are computed."""
 extend_words = cast("Callable[[Words, Words], Words]", extend)
 _FEW = 64
 
 
 def draw_array(randomness: Randomness, purpose: Purpose, words: Sequence[int], *columns: Words) -> Words:
-    """Return `randomness.draw(purpose, *words, *row)` for each row of the columns."""
+    """Return an array with `randomness.draw(purpose, *words, *row)` for each row. `columns` are the columns of the
+    rows."""
     states = np.array(randomness.draw(purpose, *words), dtype=np.uint64)
     for column in columns:
         states = extend_words(states, column)
@@ -41,48 +42,58 @@ def node_numbers(count: int) -> Words:
 
 
 def part_of(count: int, millionths: int) -> int:
-    """Return the integer nearest to this share of `count`."""
+    """Return the integer nearest to `count` × `millionths` / 1,000,000."""
     return (count * millionths + MILLION // 2) // MILLION
 
 
 def smallest(draws: Words, count: int) -> list[int]:
-    """Return the indices of the `count` smallest draws, ascending."""
+    """Return the indices of the `count` smallest draws. The indices are in ascending order."""
     return sorted(np.argsort(draws, kind="stable")[:count].tolist())
+
+
+def random_share(
+    millionths: int, randomness: Randomness, purpose: Purpose, words: Sequence[int], *columns: Words
+) -> list[int]:
+    """Return the indices of a random share (`millionths`) of the rows, in ascending order.
+
+    The draw of each row depends on `purpose`, `words` and the row, as in `draw_array`.
+    """
+    count = part_of(len(columns[0]), millionths)
+    return smallest(draw_array(randomness, purpose, words, *columns), count) if count else []
 
 
 def chosen(
     some: SomeNodes, router_of: Sequence[int], randomness: Randomness, purpose: Purpose, entry: int
 ) -> Container[int]:
-    """Return the nodes that an entry of the scenario selects. Its number, `entry`, is part of its draws."""
+    """Return the nodes that an entry of a scenario selects. `router_of` has the router of each node, 0 or the number
+    of its population plus 1. `entry` is the index of the entry in its array; a random share depends on this index."""
     if some.listed is not None:
         return frozenset(some.listed)
     if some.population is not None:
         return frozenset(node for node, router in enumerate(router_of) if router == some.population + 1)
     if some.share_millionths is not None:
-        draws = draw_array(randomness, purpose, (entry,), node_numbers(len(router_of)))
-        return frozenset(smallest(draws, part_of(len(router_of), some.share_millionths)))
+        nodes = node_numbers(len(router_of))
+        return frozenset(random_share(some.share_millionths, randomness, purpose, (entry,), nodes))
     return range(len(router_of))
 
 
 def natted_nodes(network: Network, randomness: Randomness) -> frozenset[int]:
-    """Return the nodes that accept no inbound connection."""
-    if not network.nat_millionths:
-        return frozenset()
-    draws = draw_array(randomness, Purpose.NAT, (), node_numbers(network.nodes))
-    return frozenset(smallest(draws, part_of(network.nodes, network.nat_millionths)))
+    """Return the random share of nodes that accept no inbound connection (`network.nat_share`)."""
+    return frozenset(random_share(network.nat_millionths, randomness, Purpose.NAT, (), node_numbers(network.nodes)))
 
 
 def is_few(count: int, available: int) -> bool:
-    """Return whether drawing `count` distinct numbers one by one is fast: they are few, and rarely repeat."""
+    """Return whether draws rarely repeat a number, so that `count` distinct ones are drawn fast one by one."""
     return count <= _FEW and 2 * count <= available
 
 
 def distinct(
     randomness: Randomness, count: int, bound: int, exclude: int, purpose: Purpose, *words: int
 ) -> list[int]:
-    """Return `count` distinct random numbers below `bound` except `exclude`, or all if there are no more than that.
+    """Return `count` distinct random numbers from 0 to `bound` - 1 and different from `exclude`.
 
-    It is fast even if `count` is close to `bound`.
+    If there are at most `count` such numbers, return all of them, ascending. The function is fast even if `count` is
+    close to `bound`.
     """
     available = bound - (0 <= exclude < bound)
     count = min(count, available)
@@ -102,11 +113,10 @@ _UNIT_BITS = 40
 _LOW_32 = 0xFFFFFFFF
 
 _PRECISE = Context(prec=28, rounding=ROUND_HALF_EVEN)
-_MILLION = Decimal(1_000_000)
 
 
 def exponential_us(draw: int, mean_us: Micros) -> Micros:
-    """Return the exponentially distributed time of a draw, with the given mean."""
+    """Return the time that a draw selects from the exponential distribution with the mean `mean_us`."""
     table = _exponential_table()
     total = 0
     while (bin_ := draw >> 52) == LAST_BIN:
@@ -117,7 +127,10 @@ def exponential_us(draw: int, mean_us: Micros) -> Micros:
 
 
 def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
-    """Return the log-normal time of a draw: median × e^(sigma × z) with z standard normal, at most the cap."""
+    """Return the time that a draw selects from a log-normal distribution, at most `cap_us`.
+
+    The time is median × e^(sigma × z), where z has the standard normal distribution.
+    """
     body, low_tail, high_tail = log_normal_tables(median_us, sigma_millionths, cap_us)
     bin_ = draw >> 52
     if bin_ not in (0, LAST_BIN):
@@ -127,61 +140,55 @@ def log_normal_us(draw: int, median_us: Micros, sigma_millionths: int, cap_us: M
     return _between(tail[place], tail[place + 1], draw >> 12)
 
 
-def log_normal_minimum_us(median_us: Micros, sigma_millionths: int, cap_us: Micros) -> Micros:
-    """Return the shortest time of `log_normal_us`."""
-    return log_normal_tables(median_us, sigma_millionths, cap_us)[1][0]
-
-
 def _between(low: int, high: int, bits: int) -> int:
     return low + (((high - low) * (bits & _LOW_32)) >> 32)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _exponential_table() -> tuple[int, ...]:
-    """Return -ln(1 - i/4096) in units of 2^-40, for i below 4096."""
-    unit = Decimal(1 << _UNIT_BITS)
-    whole = _PRECISE.ln(Decimal(_BINS))
-    return tuple(
-        int(_PRECISE.to_integral_value(_PRECISE.multiply(_PRECISE.subtract(whole, _PRECISE.ln(Decimal(left))), unit)))
-        for left in range(_BINS, 0, -1)
-    )
+    """Return -ln(1 - i/4096) in units of 2^-40, for i = 0 … 4095."""
+    with localcontext(_PRECISE):
+        unit, whole = Decimal(1 << _UNIT_BITS), Decimal(_BINS).ln()
+        logarithms = [(whole - Decimal(left).ln()) * unit for left in range(_BINS, 0, -1)]
+        return tuple(int(logarithm.to_integral_value()) for logarithm in logarithms)
 
 
 @lru_cache(maxsize=16)
 def log_normal_tables(
     median_us: Micros, sigma_millionths: int, cap_us: Micros
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the quantiles at 1/4096 … 4095/4096, and those within the first and the last bin."""
-    scale = Decimal(median_us)
-    sigma = _PRECISE.divide(Decimal(sigma_millionths), _MILLION)
+    """Return three tables for `log_normal_us`: the quantiles at 1/4096 … 4095/4096, the 257 bounds of the bins in the
+    first bin, and the 257 bounds of the bins in the last bin.
 
-    def quantile(deviations: Decimal) -> int:
-        factor = _PRECISE.exp(_PRECISE.multiply(sigma, deviations))
-        return min(cap_us, int(_PRECISE.to_integral_value(_PRECISE.multiply(scale, factor))))
+    The first value of the second table is the shortest possible time.
+    """
+    sigma = Decimal(sigma_millionths) / MILLION
 
-    body, tail = _normal_quantiles()
-    return (
-        tuple(quantile(z) for z in body),
-        tuple(quantile(z) for z in tail),
-        tuple(quantile(z.copy_negate()) for z in reversed(tail)),
-    )
+    def quantiles(deviations: Iterable[Decimal]) -> tuple[int, ...]:
+        times = [median_us * (sigma * z).exp() for z in deviations]
+        return tuple(min(cap_us, int(time.to_integral_value())) for time in times)
+
+    with localcontext(_PRECISE):
+        body, tail = _normal_quantiles()
+        return quantiles(body), quantiles(tail), quantiles(-z for z in reversed(tail))
 
 
-@lru_cache(maxsize=1)
-def _normal_quantiles() -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
-    """Return the standard normal's quantiles at i/4096, and at j/(4096 × 256) for j = 0.5, 1, 2 … 256."""
-    lower = [_normal_quantile(_PRECISE.divide(Decimal(i), Decimal(_BINS))) for i in range(1, _BINS // 2)]
-    body = (*lower, Decimal(0), *(z.copy_negate() for z in reversed(lower)))
+@cache
+def _normal_quantiles() -> tuple[list[Decimal], list[Decimal]]:
+    """Return the quantiles of the standard normal distribution at i/4096 for i = 1 … 4095, and those at j/(4096 ×
+    256) for j = 0.5, 1, 2 … 256."""
+    lower = [_normal_quantile(Decimal(i) / _BINS) for i in range(1, _BINS // 2)]
+    body = [*lower, Decimal(0), *(-z for z in reversed(lower))]
     ends = [Decimal("0.5"), *map(Decimal, range(1, TAIL_BINS + 1))]
-    tail = tuple(_normal_quantile(_PRECISE.divide(end, Decimal(_SPAN))) for end in ends)
-    return body, tail
+    return body, [_normal_quantile(end / _SPAN) for end in ends]
 
 
 def _coefficients(text: str) -> tuple[Decimal, ...]:
     return tuple(Decimal(word) for word in reversed(text.split()))
 
 
-# AS 241, PPND16: numerator and denominator for the centre and for r <= 5, highest power first.
+# Algorithm AS 241 (PPND16): the coefficients of numerator and denominator, for the centre and for r <= 5. The text
+# has the lowest power first, and the tuples have the highest power first.
 _CENTRE = (
     _coefficients(
         "3.3871328727963666080e0 1.3314166789178437745e+2 1.9715909503065514427e+3 1.3731693765509461125e+4 "
@@ -205,22 +212,20 @@ _MIDDLE = (
 
 
 def _normal_quantile(probability: Decimal) -> Decimal:
-    """Return the quantile for 2^-21 <= probability <= 1/2, the first two regions of AS 241 (sqrt(-ln p) < 5)."""
-    centred = _PRECISE.subtract(probability, Decimal("0.5"))
+    """Return the quantile of the standard normal distribution for a probability from 2^-21 to 1/2.
+
+    These are the first two regions of the algorithm AS 241.
+    """
+    centred = probability - Decimal("0.5")
     if abs(centred) <= Decimal("0.425"):
-        r = _PRECISE.subtract(Decimal("0.180625"), _PRECISE.multiply(centred, centred))
-        return _PRECISE.multiply(centred, _ratio(_CENTRE, r))
-    r = _PRECISE.subtract(_PRECISE.sqrt(_PRECISE.minus(_PRECISE.ln(probability))), Decimal("1.6"))
-    return _PRECISE.minus(_ratio(_MIDDLE, r))
+        return centred * _ratio(_CENTRE, Decimal("0.180625") - centred * centred)
+    return -_ratio(_MIDDLE, (-probability.ln()).sqrt() - Decimal("1.6"))
 
 
 def _ratio(polynomials: tuple[tuple[Decimal, ...], tuple[Decimal, ...]], r: Decimal) -> Decimal:
-    numerator, denominator = polynomials
-    return _PRECISE.divide(_horner(numerator, r), _horner(denominator, r))
-
-
-def _horner(coefficients: tuple[Decimal, ...], r: Decimal) -> Decimal:
-    value = Decimal(0)
-    for coefficient in coefficients:
-        value = _PRECISE.fma(value, r, coefficient)
-    return value
+    """Return the value of the first polynomial at r, divided by the value of the second one (Horner's method)."""
+    numerator, denominator = (
+        reduce(lambda value, coefficient: value.fma(r, coefficient), coefficients, Decimal(0))
+        for coefficients in polynomials
+    )
+    return numerator / denominator

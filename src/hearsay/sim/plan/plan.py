@@ -1,13 +1,15 @@
-"""The plan of a run: everything that is decided before it starts, as plain integers. Both engines carry it out.
+"""The plan of a run: all decisions that precede the run, as integers. Both engines carry out the plan.
 
 Rules:
 
-* A node whose router does not allow a topic (`allowed_topics`) never subscribes to it. Any other planned action of
-  the node in that topic is a mistake in the scenario.
-* The rules of publications, faults and dials: `publications.py`, `faults.py`, `topology.py`.
-* A message is valid or invalid at every node: by its publisher (`validation.invalid`; the last entry that matches
-  counts), otherwise by chance (`reject_share`).
-* With `forwards_invalid` the nodes of an entry accept the messages that the entry makes invalid, and so forward
+* A node whose router does not allow a topic (`allowed_topics`) never subscribes to the topic. A scenario in which
+  such a node joins the topic later, or publishes in it, is invalid.
+* The rules of publications are in `events.py`, those of dials in `network.py`, and those of faults in
+  `sim/reference/connections.py`.
+* A message is either valid or invalid, at all nodes alike. A message that an entry of `validation.invalid` matches is
+  invalid. If several entries match, the last one sets the verdict and the nodes that accept the message.
+  Other messages are invalid at random (`reject_share`).
+* If an entry has `forwards_invalid`, its nodes accept the messages that this entry makes invalid, and so forward
   them.
 """
 
@@ -23,31 +25,40 @@ import numpy as np
 from hearsay.core.language.events import Verdict
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.registry import RouterKind
+from hearsay.core.rules.randomness import Purpose, Randomness, key_of
 from hearsay.core.shell.parameters import RouterParameters
-from hearsay.core.shell.randomness import Purpose, Randomness, key_of
-from hearsay.core.shell.subscriptions import subscription_filter
+from hearsay.core.shell.received_parts import subscription_filter
 from hearsay.sim.plan.draws import chosen, draw_array, natted_nodes, node_numbers, part_of, smallest
-from hearsay.sim.plan.faults import Fault, Publication, TimedAction, planned_absences, planned_faults
-from hearsay.sim.plan.publications import PublisherDraw, planned_arrivals_us, planned_end_us, planned_publications
-from hearsay.sim.plan.topology import Dials, dials
+from hearsay.sim.plan.events import (
+    Fault,
+    Publication,
+    PublisherDraw,
+    TimedAction,
+    planned_absences,
+    planned_arrivals_us,
+    planned_end_us,
+    planned_faults,
+    planned_publications,
+)
+from hearsay.sim.plan.network import Dials, dials
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
 from hearsay.sim.scenario.values import MILLION
 from hearsay.sim.scenario.workload import TimedKind, TopicGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run before it starts. Nodes, topics, routers and messages are numbers."""
+    """The decisions that precede a run. Nodes, topics, routers and messages are numbers."""
 
     scenario: Scenario
     topics: tuple[str, ...]
     routers: tuple[tuple[RouterKind, RouterParameters], ...]
-    """The scenario's router, then those of its populations."""
+    """The kind and the parameters of the scenario's router, followed by those of each population's router."""
     router_of: array[int]
-    """The router of each node."""
+    """For each node, the index of its router in `routers`."""
     members: tuple[Sequence[int], ...]
-    """The nodes that subscribe to each topic from the start, ascending."""
+    """For each topic, the nodes that subscribe to it from the start, ascending."""
     dials: Dials
     publications: tuple[Publication, ...]
     timed: tuple[TimedAction, ...]
@@ -60,7 +71,7 @@ class Plan:
 
     @property
     def subscriptions(self) -> list[tuple[int, ...]]:
-        """The topics that each node subscribes to from the start."""
+        """For each node, the topics to which it subscribes from the start."""
         subscriptions: list[list[int]] = [[] for _ in self.router_of]
         for topic, members in enumerate(self.members):
             for node in members:
@@ -69,16 +80,21 @@ class Plan:
 
 
 def make_plan(scenario: Scenario) -> Plan:
-    """Return the plan, which depends on the scenario alone; raise `ScenarioError` if it cannot be carried out."""
+    """Return the plan of a scenario. Equal scenarios always have equal plans.
+
+    Raise `ScenarioError` if no node can publish, or if a node is to join or publish in a topic that its router does
+    not allow.
+    """
     randomness = Randomness(scenario.seed)
     topics = scenario.topic_names
     routers = tuple((choice.definition, choice.parameters) for choice in scenario.routers.values())
     router_of = _router_of(scenario, randomness)
     refused = [_refused_topics(topics, parameters) for _, parameters in routers]
-    members = tuple(
-        [node for node in chosen if topic not in refused[router_of[node]]] if any(refused) else chosen
-        for topic, chosen in enumerate(_chosen_members(scenario, randomness))
-    )
+    groups = [group for group in scenario.topics for _ in group.names]
+    members: list[Sequence[int]] = []
+    for topic, group in enumerate(groups):
+        nodes = _topic_members(group, topic, scenario.network.nodes, randomness)
+        members.append([node for node in nodes if topic not in refused[router_of[node]]] if any(refused) else nodes)
     targets = dials(scenario, randomness)
     timed = _timed_actions(scenario)
     arrivals_us = planned_arrivals_us(scenario, randomness)
@@ -95,7 +111,7 @@ def make_plan(scenario: Scenario) -> Plan:
         topics=topics,
         routers=routers,
         router_of=router_of,
-        members=members,
+        members=tuple(members),
         dials=targets,
         publications=publications,
         timed=timed,
@@ -123,14 +139,8 @@ def _router_of(scenario: Scenario, randomness: Randomness) -> array[int]:
     return array("H", router_of.tobytes())
 
 
-def _chosen_members(scenario: Scenario, randomness: Randomness) -> list[Sequence[int]]:
-    """Return the nodes that subscribe to each topic, ascending, before routers refuse topics."""
-    groups = [group for group in scenario.topics for _ in group.names]
-    nodes = scenario.network.nodes
-    return [_topic_members(group, number, nodes, randomness) for number, group in enumerate(groups)]
-
-
 def _topic_members(group: TopicGroup, topic: int, nodes: int, randomness: Randomness) -> Sequence[int]:
+    """Return the nodes whose applications subscribe to a topic, ascending. Some of their routers may not allow it."""
     if group.subscribers is not None:
         return sorted(group.subscribers)
     if group.share_millionths is None and group.subscribers_count is None:
@@ -152,7 +162,8 @@ def _refused_topics(topics: Sequence[str], parameters: RouterParameters) -> froz
 def _require_allowed(
     actions: Iterable[tuple[int, int]], topics: Sequence[str], refused: Sequence[frozenset[int]]
 ) -> None:
-    """Raise `ScenarioError` for an action (node and topic) in a topic that the node's router refuses."""
+    """Raise `ScenarioError` if one of the `actions`, which are pairs of node and topic, is in a topic that the node's
+    router does not allow. `refused` has the topics that the router of each node does not allow."""
     for node, topic in actions:
         if topic in refused[node]:
             what = f"node {node} is to join or publish in {topics[topic]!r}, which its router does not allow"
@@ -169,25 +180,23 @@ def _timed_actions(scenario: Scenario) -> tuple[TimedAction, ...]:
     return tuple(sorted(actions, key=lambda action: action.time_us))
 
 
-_NO_NODES: Container[int] = ()
-
-
 class Verdicts:
-    """The verdict of each node on each message."""
+    """The verdict of each node's application on each message."""
 
     def __init__(self, plan: Plan, randomness: Randomness) -> None:
         self._randomness = randomness
         self._reject_millionths = plan.scenario.validation.reject_millionths
         self._invalid: dict[Any, tuple[Verdict, Container[int]]] = {}
-        """By message: the verdict, and the nodes that accept the message nevertheless."""
+        """The verdict on each message that an entry of `validation.invalid` matches, and the nodes that accept the
+        message in spite of that verdict."""
         for number, entry in enumerate(plan.scenario.validation.invalid):
             senders = chosen(entry, plan.router_of, randomness, Purpose.INVALID_SENDERS, number)
             topics = {place for place, name in enumerate(plan.topics) if entry.topics is None or name in entry.topics}
-            found = (Verdict(entry.verdict), senders if entry.forwards_invalid else _NO_NODES)
+            found = (Verdict(entry.verdict), senders if entry.forwards_invalid else frozenset[int]())
             for publication in plan.publications:
                 message = publication.message
-                concerned = publication.publisher in senders and publication.topic in topics
-                if concerned and randomness.chance(entry.message_millionths, Purpose.INVALID, number, message):
+                matches = publication.publisher in senders and publication.topic in topics
+                if matches and randomness.chance(entry.message_millionths, Purpose.INVALID, number, message):
                     self._invalid[message] = found
 
     def of(self, node: int, message: Any) -> Verdict:
@@ -196,9 +205,9 @@ class Verdicts:
         return Verdict.ACCEPT if node in accepting else verdict
 
     def of_all(self, message: Any) -> tuple[Verdict, Container[int]]:
-        """Return the verdict on a message, and the nodes that accept it nevertheless."""
+        """Return the verdict on a message, and the nodes that accept the message in spite of that verdict."""
         found = self._invalid.get(message)
         if found is not None:
             return found
         rejected = self._randomness.chance(self._reject_millionths, Purpose.REJECT, key_of(message))
-        return Verdict.REJECT if rejected else Verdict.ACCEPT, _NO_NODES
+        return Verdict.REJECT if rejected else Verdict.ACCEPT, frozenset[int]()

@@ -1,1 +1,1 @@
-"""The reference engine: a queue of events and the real routers."""
+"""The reference engine: a queue of events and the routers of the core."""

@@ -1,32 +1,43 @@
-"""How RPCs travel: latency, jitter, loss and uplink bandwidth, in order on every link.
+"""The transport of RPCs: latency, jitter, loss and the bandwidth of uplinks.
 
 Rules:
 
-* A link is a stream: an RPC never arrives before one that was sent earlier on it.
-* The uplink of a node sends one RPC after the other (`uplink.py`). A full queue refuses the RPC, and the router is
-  notified (`SendFailed`).
-* Parts of an RPC are lost one by one: messages, partial ones included, IHAVE and IWANT, and with `loss.control` GRAFT
-  and PRUNE too. Subscriptions and connections are never lost.
-* Each part has a SEND_RPC row. The first part of an RPC includes the bytes of the framing, so that the rows of an RPC
-  sum to its size.
+* A link is a stream: RPCs arrive in the order in which they leave the node.
+* If uplinks have a limited bandwidth, the uplink of a node sends one RPC after the other (`nodes.py`). If an RPC
+  does not fit into the queue of the uplink, the RPC is refused, and the router is notified (`SendFailed`).
+* A random draw for each part of an RPC decides whether this part is lost. Only messages, partial messages, IHAVE and
+  IWANT can be lost; with `loss.control`, GRAFT and PRUNE can also be lost.
+* Each part has a SEND_RPC row. The row of the first part includes the bytes of the framing, so that the sizes in all
+  rows of an RPC sum to the size of the RPC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
-from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withdraw
+from hearsay.core.language.actions import CopyWithheld, Reason, Send, Via, Withdraw, fast_init
 from hearsay.core.language.events import EventKind, RpcReceived, SendFailed
-from hearsay.core.language.fast_frozen import fast_init
 from hearsay.core.language.identifiers import Micros
 from hearsay.core.language.rpc import Message, PartKind, Rpc, knows_idontwant
 from hearsay.core.language.sizes import part_sizes
 from hearsay.core.language.sizes import rpc_framed_size as framed_size
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.reference.nodes import UPLINK_FREE, Link, Network, SimNode
-from hearsay.sim.reference.uplink import PART_BYTES, Uplink, Waiting, framed, is_copy, is_only_idontwant, without
-from hearsay.sim.results.recorder import Parts
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.recorder import Parts
+from hearsay.sim.reference.nodes import (
+    PART_BYTES,
+    UPLINK_FREE,
+    Link,
+    Network,
+    SimNode,
+    Uplink,
+    Waiting,
+    framed,
+    is_copy,
+    is_only_idontwant,
+    without,
+)
 from hearsay.trace.language.event_rows import Part, drop_rpc_row
 from hearsay.trace.language.schema import NONE
 
@@ -37,21 +48,19 @@ _NOTHING_SENT = RpcReceived(-1, Rpc())
 _CONNECT: Part = (int(PartKind.CONNECT), NONE, NONE, NONE, NONE, 1, NONE)
 
 
+@dataclass(slots=True)
 class _MessageState:
-    """A message and the nodes that have it."""
+    """The topic and size of a message, and the nodes that have the message."""
 
-    __slots__ = ("hops", "size", "topic")
-
-    def __init__(self, topic: int, size: int) -> None:
-        self.topic = topic
-        self.size = size
-        """Bytes of an RPC with only this message."""
-        self.hops: dict[int, int] = {}
-        """The hops to each node that has it. Each message has its own dict, because few are in flight at a time."""
+    topic: int
+    size: int
+    """The size in bytes of an RPC with only this message."""
+    hops: dict[int, int] = field(default_factory=dict[int, int])
+    """For each node that has the message: the hops of the message to that node."""
 
 
 class Transport:
-    """Sends RPCs and records their rows."""
+    """The sender of all RPCs of a run; it also writes their trace rows."""
 
     def __init__(self, network: Network) -> None:
         scenario = network.plan.scenario
@@ -68,22 +77,23 @@ class Transport:
         self._uplink_bits_per_s = scenario.links.uplink_bits_per_s
         self._queue_bytes = scenario.links.uplink_queue_bytes
         self._undisturbed = not self._jitter and not self._uplink_bits_per_s
-        """True if only latency matters; then RPCs on a link arrive in order without a check."""
+        """True if only latency delays RPCs. Then the RPCs on a link arrive in order without a check."""
         self._messages: dict[Any, _MessageState] = {}
         self._refusals = 0
         self._uplinks: dict[int, Uplink] = {}
         self._busy: dict[Uplink, None] = {}
-        """Uplinks with waiting RPCs."""
+        """The uplinks for which an UPLINK_FREE entry is queued; a dictionary serves as a set with an order."""
         self._turns = 0
+        """The number of UPLINK_FREE entries so far."""
 
     def learn(self, message: Message) -> None:
-        """Register a message before it is published."""
+        """Register a message of the plan before it is published."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
         self._messages[message.id] = _MessageState(self._topic_numbers[message.topic], size)
 
     def holds(self, node: SimNode, message: Message, hops: int) -> None:
-        """Record that a node has a message after this number of hops."""
+        """Store that a message reached a node after this number of hops."""
         self._messages[message.id].hops[node.id] = hops
 
     def hops_at(self, node: int, message: Message) -> int:
@@ -91,29 +101,30 @@ class Transport:
         return self._messages[message.id].hops.get(node, 0)
 
     def started(self, node: SimNode, now: Micros) -> None:
-        """Create the empty uplink of a node that starts."""
+        """Create an uplink without RPCs for a node that starts."""
         assert node.router is not None
-        strategy = node.router.strategy
-        overtakes = any(map(knows_idontwant, strategy.protocols))
+        overtakes = any(map(knows_idontwant, node.router.strategy.protocols))
         self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
     def forget(self, node: SimNode) -> None:
-        """Record that a node that stops has no messages any more."""
+        """Forget which messages a node has, because the node stops."""
         for carried in self._messages.values():
             carried.hops.pop(node.id, None)
 
-    def connect(self, link: Link, now: Micros) -> None:
-        """Send a CONNECT; later RPCs on the link arrive after it."""
+    def record_dial(self, link: Link, now: Micros) -> None:
+        """Record the CONNECT of a dial that begins now. Later RPCs on the link do not arrive before the CONNECT."""
         link.last_arrival_us = now + link.latency_us
         self._recorder.sent_once(now, link.source, _CONNECT, link.destination, link.latency_us)
 
-    def connected(self, link: Link, dialled_us: Micros, now: Micros) -> None:
-        """Record the CONNECT of a router's dial, when it arrives; later RPCs on the link arrive after it."""
+    def record_arrived_dial(self, link: Link, dialled_us: Micros, now: Micros) -> None:
+        """Record the CONNECT of a router's dial that began at `dialled_us` and arrives now. Later RPCs on the link do
+        not arrive before now."""
         link.last_arrival_us = max(link.last_arrival_us, now)
         self._recorder.sent_once(dialled_us, link.source, _CONNECT, link.destination, now - dialled_us)
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
-        """Send the RPCs that one event causes, in order. Copies of an RPC share its event and its parts."""
+        """Send the RPCs that one event causes, in the order of `sends`. If consecutive sends have the same RPC
+        object, their copies share one event and one list of parts."""
         links = node.links
         source = node.id
         sending = self._recorder.sending
@@ -129,10 +140,10 @@ class Transport:
         alone = False
         action: Send
         for action in sends:
-            destination: Any = action.peer  # simulated peers are numbers
+            destination: Any = action.peer  # the id of a simulated peer is a number
             link = links[destination]
             if not link.open and link.previous is not None:
-                link = link.previous  # the peer returned before the router noticed its loss
+                link = link.previous  # the peer has returned before the node noticed the loss of the old connection
             if action.rpc is not rpc:
                 rpc = action.rpc
                 event = _received(source, rpc)
@@ -171,7 +182,8 @@ class Transport:
                 bucket.append(entry)
 
     def _arrival(self, link: Link, sequence: int, leaves: Micros, last_arrival_us: Micros) -> Micros:
-        """Return when an RPC arrives that leaves the node at `leaves`: not before earlier RPCs on the link."""
+        """Return the time at which an RPC arrives if it leaves the node at the time `leaves`: not before
+        `last_arrival_us`, the arrival of the previous RPC on the link."""
         arrival = leaves + link.latency_us
         if self._jitter:
             arrival = max(leaves + 1, arrival + self._latency.jitter_us(link.source, link.destination, sequence))
@@ -180,12 +192,15 @@ class Transport:
     def _queue_up(
         self, node: SimNode, link: Link, action: Send, event: RpcReceived, parts: Parts, now: Micros
     ) -> None:
-        """Queue an RPC for the uplink, or refuse it."""
+        """Queue an RPC for the node's uplink. If the queue has no room, refuse the RPC and notify the router."""
         uplink = self._uplinks[node.id]
         size = sum([part[PART_BYTES] for part in parts])
         waiting_bytes = max(0, uplink.free_us - now) * self._uplink_bits_per_s // 8_000_000
         if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
-            self._refuse(node, link, action, parts, now)
+            self._drop(link, parts, now, Reason.QUEUE_FULL)
+            self._refusals += 1
+            failed = SendFailed(action.peer, action.rpc)
+            self._queue.add(now, node.id, EventKind.SEND_FAILED, link.destination, self._refusals, failed)
             return
         takes_us = self._takes_us(parts)
         urgent = not uplink.in_order and is_only_idontwant(event)
@@ -202,13 +217,13 @@ class Transport:
                 self._schedule_next(node.id, uplink)
 
     def _schedule_next(self, node: int, uplink: Uplink) -> None:
-        """Schedule `uplink_free` for the time at which the current RPC has left."""
+        """Queue an UPLINK_FREE entry for the time at which the current RPC has left."""
         self._busy[uplink] = None
         self._turns += 1
         self._queue.add(uplink.busy_until_us, node, UPLINK_FREE, 0, self._turns, uplink)
 
     def uplink_free(self, node: int, uplink: Uplink, now: Micros) -> None:
-        """Send the next waiting RPC, because the current one has left."""
+        """Send the next RPC that waits for the uplink of a node, because the current RPC has left."""
         del self._busy[uplink]
         if uplink.waiting:
             self._send_next(uplink, now)
@@ -220,31 +235,27 @@ class Transport:
         self._leave(rpc, uplink.busy_until_us)
 
     def _leave(self, rpc: Waiting, leaves: Micros) -> None:
-        """Record an RPC that leaves the uplink at the time `leaves`, and queue its arrival."""
-        link, parts = rpc.link, rpc.parts
-        arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
-        link.last_arrival_us = arrival
+        """Record an RPC that leaves the uplink at the time `leaves`, and queue its arrival without its lost parts."""
+        link, event, parts = rpc.link, rpc.event, rpc.parts
+        link.last_arrival_us = arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         for part in parts:
-            self._recorder.sent_once(
-                rpc.requested_us, link.source, part, link.destination, arrival - rpc.requested_us
-            )
-        event = rpc.event
+            delay_us = arrival - rpc.requested_us
+            self._recorder.sent_once(rpc.requested_us, link.source, part, link.destination, delay_us)
         if self._loss_millionths:
-            kept = self._lose(link, rpc.event, parts, rpc.sequence, arrival)
+            kept = self._lose(link, event, parts, rpc.sequence, arrival)
             if kept is None:
                 return
             event, parts = kept
         self._queue.push((arrival, link.destination, _RPC, link.source, rpc.sequence, link, event, parts))
 
     def withdraw(self, node: SimNode, action: Withdraw, now: Micros) -> None:
-        """Remove copies of a message to a peer from RPCs that wait for the uplink."""
+        """Remove the copies of a message to a peer from the RPCs that wait for the uplink."""
         if not self._uplink_bits_per_s:
             return
         uplink = self._uplinks[node.id]
         for rpc in [each for each in uplink.waiting if each.link.destination == action.peer]:
             found = [place for place, part in enumerate(rpc.parts) if is_copy(part, action.message_id)]
-            for place in found:
-                self._drop(node.id, rpc.link.destination, rpc.parts[place], now, Reason.WITHDRAWN)
+            self._drop(rpc.link, [rpc.parts[place] for place in found], now, Reason.WITHDRAWN)
             if found:
                 kept = [place for place in range(len(rpc.parts)) if place not in found]
                 left = without(rpc.event.rpc, kept)
@@ -252,16 +263,18 @@ class Transport:
                 uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
 
     def withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
-        """Record a copy that was not sent because the peer has the message."""
+        """Record a copy of a message that a router did not send because the peer does not want the message."""
         copy = Send(action.peer, Rpc(messages=(action.message,)), (action.via,))
-        self._drop(node.id, node.links[action.peer].destination, self._parts(node.id, copy)[0], now, Reason.UNWANTED)
+        self._drop(node.links[action.peer], self._parts(node.id, copy), now, Reason.UNWANTED)
 
     def _takes_us(self, parts: Parts) -> Micros:
+        """Return the time for which an RPC of these parts occupies an uplink."""
         size = sum([part[PART_BYTES] for part in parts])
         return -(-size * 8_000_000 // self._uplink_bits_per_s)
 
     def last_arrival_us(self, link: Link) -> Micros:
-        """Return the last arrival of all RPCs sent on a link, waiting ones included."""
+        """Return the time at which the last of all RPCs that were sent on a link arrives, including RPCs that wait
+        for the uplink."""
         uplink = self._uplinks[link.source]
         last, leaves = link.last_arrival_us, uplink.busy_until_us
         for rpc in uplink.waiting:
@@ -271,47 +284,38 @@ class Transport:
         return last
 
     def finish(self) -> None:
-        """Send all waiting RPCs at the end of a run."""
+        """Send all RPCs that wait for uplinks, at the end of a run."""
         for uplink in self._busy:
             while uplink.waiting:
                 self._send_next(uplink, uplink.busy_until_us)
         self._busy.clear()
 
     def unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
-        """Record an RPC to a node that is down, or over a lost connection."""
-        for part in parts:
-            self._drop(link.source, link.destination, part, now, Reason.UNREACHABLE)
+        """Record an RPC that is lost because its destination is down or the connection is lost."""
+        self._drop(link, parts, now, Reason.UNREACHABLE)
 
     def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
-        """Record the copy that the script sends to a node, and return its time of flight."""
+        """Record the copy of a message that the script sends to a node, and return the latency of the copy."""
         delay = self._latency.base_us(script, target)
         self._recorder.sent_once(now, script, self._script_part(message), target, delay)
         return delay
 
     def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
-        self._drop(script, target, self._script_part(message), now, Reason.UNREACHABLE)
+        """Record that a copy from the script is lost because its target is down."""
+        self._recorder.row(drop_rpc_row(now, script, target, self._script_part(message), Reason.UNREACHABLE))
 
     def _script_part(self, message: Message) -> Part:
-        carried = self._messages[message.id]
-        return (_PUBLISH, carried.topic, self._number(message), 1, carried.size, 1, int(Via.INJECT))
-
-    @staticmethod
-    def _number(message: Message) -> int:
         number: Any = message.id
-        return number
+        carried = self._messages[number]
+        return (_PUBLISH, carried.topic, number, 1, carried.size, 1, int(Via.INJECT))
 
-    def _refuse(self, node: SimNode, link: Link, action: Send, parts: Parts, now: Micros) -> None:
+    def _drop(self, link: Link, parts: Iterable[Part], time: Micros, reason: Reason) -> None:
+        """Record that parts of an RPC do not arrive over a link."""
         for part in parts:
-            self._drop(link.source, link.destination, part, now, Reason.QUEUE_FULL)
-        self._refusals += 1
-        failed = SendFailed(action.peer, action.rpc)
-        kind = int(EventKind.SEND_FAILED)
-        self._queue.add(now, node.id, kind, link.destination, self._refusals, failed)
-
-    def _drop(self, source: int, destination: int, part: Part, time: Micros, reason: Reason) -> None:
-        self._recorder.row(drop_rpc_row(time, source, destination, part, int(reason)))
+            self._recorder.row(drop_rpc_row(time, link.source, link.destination, part, reason))
 
     def _parts(self, source: int, action: Send) -> Parts:
+        """Return the parts of an RPC that a node sends."""
         rpc = action.rpc
         if rpc.control is None and rpc.partial is None and not rpc.subscriptions and len(rpc.messages) == 1:
             [message] = rpc.messages
@@ -324,10 +328,10 @@ class Transport:
         framing = framed_size(rpc, sizes) - sum([own_bytes for _, _, own_bytes, _ in sizes])
         parts: list[Part] = []
         for kind, name, own_bytes, count in sizes:
-            number, hops, via = NONE, NONE, NONE
+            number = hops = via = NONE
             if kind == _PUBLISH:
                 position = len(parts) - len(rpc.subscriptions)
-                number = self._number(rpc.messages[position])
+                number = cast("int", rpc.messages[position].id)
                 hops = self._messages[number].hops.get(source, 0) + 1
                 via = int(action.vias[position])
             topic = NONE if name is None else self._topic_numbers[name]
@@ -338,7 +342,8 @@ class Transport:
     def _lose(
         self, link: Link, event: RpcReceived, parts: Parts, sequence: int, arrival: Micros
     ) -> tuple[RpcReceived, Parts] | None:
-        """Return the event and the parts without those that are lost; None when no part is left."""
+        """Draw which parts of an RPC are lost, and record their loss. Return the event and the parts that remain;
+        None if no part remains."""
         lost = [
             index
             for index, part in enumerate(parts)
@@ -349,8 +354,7 @@ class Transport:
         ]
         if not lost:
             return event, parts
-        for index in lost:
-            self._drop(link.source, link.destination, parts[index], arrival, Reason.LOST)
+        self._drop(link, [parts[index] for index in lost], arrival, Reason.LOST)
         kept = [index for index in range(len(parts)) if index not in lost]
         if not kept:
             return None

@@ -1,1 +1,1 @@
-"""Scenarios: sections and keys, files and presets, and the tables that they name."""
+"""Scenarios: their sections and keys, their files and presets, and the files that scenarios name."""

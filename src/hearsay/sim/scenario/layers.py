@@ -1,44 +1,107 @@
 """The layers of a scenario, merged into one document, with the origin of every value for error messages.
 
+A *layer* sets some values of a scenario: a preset, a file, or an override (`--set`). A layer is *below* those that
+are added after it.
+
 Rules:
 
-* A later layer wins. Tables are merged key by key, arrays are replaced.
-* A layer that changes the kind of router keeps the parameters of the layers below that the new kind also has. A
-  layer that names a router's preset drops the parameters of the layers below.
-* A mistake is reported with the file and line, or the override, that it comes from: `file.toml:12: network.nodes =
-  -3: must be in 1…100000000`, or `--set network.nodes=-3: must be …`.
+* Values of a later layer replace those of layers below. Tables are merged key by key; arrays are replaced.
+* If a layer changes the kind of router, only those router parameters of layers below remain that the new kind also
+  has. If a layer names a preset of a router, no router parameters of layers below remain.
+* `mistakes` turns the validation errors of pydantic into mistakes of a document: path, value and broken rule.
+* The message about a mistake begins with the origin of the value: `file.toml:12: network.nodes = -3: must be in
+  1…100000000`, or `--set network.nodes=-3: must be …`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hearsay.core.registry import find_router
-from hearsay.core.shell.parameters import ParameterError
-from hearsay.sim.scenario.mistakes import known_keys, mistakes
+from hearsay.core.shell.parameters import ParameterError, Violation
+from hearsay.sim.scenario.reading import Document, KeyPath, ScenarioError, parse_value
 from hearsay.sim.scenario.routers import RouterChoice
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.toml_text import Document, KeyPath, parse_value
 from hearsay.sim.scenario.values import near_key, unknown_key
-from hearsay.text.escape import dotted, shown_value
+from hearsay.text import dotted, shown_value
 
+UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
+"""A function that returns the message for an unknown key. Its arguments are the path and the value of the key."""
 FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 """Keys whose values are paths of files."""
 
 
-def replace_router(document: Mapping[str, object], kind: str) -> Document:
-    """Return the document with another kind of router; keep the preset and the parameters that the new kind has, too.
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A rule that the value at a path of a document breaks."""
 
-    Raise `ScenarioError` for an unknown kind.
+    path: KeyPath
+    subject: str
+    """Prefix of the message: the key and, if there is one, its value, such as `loss.rate = 2: `. For a mistake of the
+    whole document it is empty."""
+    rule: str
+
+
+def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
+    """Yield the mistakes of a validation error in pydantic's order."""
+    for found in error.errors():
+        path: KeyPath = found["loc"]
+        value: object = found["input"]
+        match found["type"]:
+            case "violations":
+                for violation in cast("tuple[Violation, ...]", found.get("ctx", {})["violations"]):
+                    parts = violation.field.split(".") if violation.field else []
+                    below = [int(part) if part.isdigit() else part for part in parts]
+                    yield _mistake((*path, *below), violation.value, violation.rule)
+            case "missing":
+                yield _mistake(path, None, "is required")
+            case "extra_forbidden":
+                yield _mistake(path, value, unknown(path, value))
+            case "tuple_type" | "list_type":
+                yield _mistake(path, value, "must be an array")
+            case "model_type" | "dict_type":
+                yield _mistake(path, value, "must be a table")
+            case _ if path[-1:] == ("[key]",):
+                yield _mistake(path[:-1], None, found["msg"])
+            case _:
+                yield _mistake(path, value, found["msg"])
+
+
+def known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """Return the keys that the table at a path below `model` may have. Indices of arrays in the path are ignored."""
+    for part in path:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        if part in fields:
+            model = _model_in(fields[part].annotation) or model
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _mistake(path: KeyPath, value: object, rule: str) -> Mistake:
+    shown = "" if value is None else f" = {shown_value(value)}"
+    return Mistake(path, f"{dotted(path)}{shown}: " if path or shown else "", rule)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model in a field's annotation, which may be the model itself, an optional one or an array of models.
+    Return None if the annotation has no model."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return annotation if issubclass(annotation, BaseModel) else None
+    return next((found for inner in get_args(annotation) if (found := _model_in(inner))), None)
+
+
+def replace_router(document: Mapping[str, object], kind: str) -> Document:
+    """Return a copy of the document with this kind of router.
+
+    The preset remains if the new kind has a preset with the same name, and so do parameters with the same name. Raise
+    `ScenarioError` if the kind is unknown.
     """
     try:
         definition = find_router(kind)
@@ -55,25 +118,26 @@ def replace_router(document: Mapping[str, object], kind: str) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer that sets a value, and the line of a file."""
+    """The layer that sets a value, and the line of the value if the layer is a file."""
 
     label: str
-    """How messages begin: `FILE:LINE`, or `--set KEY=VALUE`, which contains the value."""
+    """The beginning of a message about the value: `FILE:LINE`, the name of the layer, or `--set KEY=VALUE`. The last
+    one contains the value."""
     path: KeyPath | None = None
     """The key that `--set` names; None in other layers."""
     line: int = 0
-    """The line of the key; 0 if it is unknown."""
+    """The line of the key in the file; 0 if the layer is no file."""
 
 
 class Layers:
-    """The merged document, and the origin of each of its values."""
+    """The document that is merged from the layers so far, and the origin of each value in it."""
 
     def __init__(self) -> None:
         self.document: Document = {}
         self._origins: dict[KeyPath, Origin] = {(): Origin("scenario")}
 
     def add(self, document: Document, label: str, lines: Mapping[KeyPath, int] | None = None) -> None:
-        """Merge a document over the layers below; `lines` are the lines of its keys if it comes from a file."""
+        """Add a layer with this document. `lines` has the lines of its keys if it comes from a file."""
         router = document.get("router")
         if isinstance(router, dict):
             self.change_router(cast("Document", router))
@@ -84,7 +148,10 @@ class Layers:
             self._origins[path] = Origin(f"{label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        """Set one value, as `--set` does; raise `ScenarioError` if `key` is not the dotted path of a key."""
+        """Set one value, as `--set` does. A string is parsed as a TOML value if it is one.
+
+        Raise `ScenarioError` if `key` is not the dotted path of a key, such as `network.nodes` or `topics.0.name`.
+        """
         given = value if isinstance(value, str) else shown_value(value)
         label = f"--set {key}={given}".replace("\n", "\\n")
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
@@ -101,7 +168,7 @@ class Layers:
             self._origins[below] = Origin(label, path)
 
     def change_router(self, upper: Mapping[str, object]) -> None:
-        """Remove the router's parameters that the `kind` or `preset` in the table of an upper layer makes invalid."""
+        """Remove the router parameters that must not remain if the router table `upper` is added (see the rules)."""
         router = self.document.get("router")
         if not isinstance(router, dict):
             return
@@ -115,21 +182,20 @@ class Layers:
                 self.document = replace_router(self.document, kind)
 
     def explain(self, error: ValidationError) -> list[str]:
-        """Return a line for each mistake; mistakes in the file are in the order of its lines."""
+        """Return a message for each mistake that pydantic found. Messages about a file are in the order of its lines,
+        after all other messages."""
         found: list[tuple[int, str]] = []
         for mistake in mistakes(error, partial(_unknown, self._router_keys())):
-            path, rule = mistake.path, mistake.rule
+            path, subject = mistake.path, mistake.subject
             origin = self._origin(path)
-            if origin.path == path:
-                found.append((origin.line, f"{origin.label}: {rule}"))
-            elif origin.path is not None and origin.path[: len(path)] == path:
-                found.append((origin.line, f"{origin.label}: {dotted(path)}: {rule}"))
-            else:
-                found.append((origin.line, f"{origin.label}: {mistake.subject}{rule}"))
+            if origin.path is not None and origin.path[: len(path)] == path:
+                subject = "" if origin.path == path else f"{dotted(path)}: "
+            found.append((origin.line, f"{origin.label}: {subject}{mistake.rule}"))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
 
     def _copy_preset_list(self, path: KeyPath, label: str) -> None:
-        """Copy the list of a router's preset into the document before one of its elements is changed."""
+        """If the path leads to an element of a list that only a router's preset has, copy the list into the document,
+        so that the override changes only this element."""
         place = path.index("router") + 1 if "router" in path else len(path)
         number = next((at for at in range(place, len(path)) if isinstance(path[at], int)), None)
         if number is None or _value_at(self.document, path[:number]) is not None:
@@ -142,7 +208,11 @@ class Layers:
                 _put(self.document, path[:number], deepcopy(cast("list[object]", found)), label)
 
     def _origin(self, path: KeyPath) -> Origin:
-        """Return the origin of a value, or of the table around it, or of any key inside it."""
+        """Return the origin of the value at a path.
+
+        If no layer sets this value, return the origin of the closest table around it; if there is none, that of a
+        value inside it.
+        """
         for end in range(len(path), 0, -1):
             if path[:end] in self._origins:
                 return self._origins[path[:end]]
@@ -150,7 +220,7 @@ class Layers:
         return next(below, self._origins[()])
 
     def _router_keys(self) -> tuple[str, ...]:
-        """Return the names of the router's parameters; none if the document has an unknown kind."""
+        """Return the names of the parameters of the document's router; none if its kind is unknown."""
         router = self.document.get("router")
         kind = cast("Document", router).get("kind") if isinstance(router, dict) else None
         with suppress(ValueError):
@@ -174,7 +244,7 @@ class Layers:
 
 
 def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the path of a value and of all values in it."""
+    """Yield the path of a value, and the paths of all values inside it."""
     yield path
     if isinstance(value, dict):
         for key, inner in cast("Document", value).items():
@@ -185,7 +255,7 @@ def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def _value_at(document: Mapping[str, object], path: KeyPath) -> object:
-    """Return the value at a path, or None."""
+    """Return the value at a path; None if the document has no value there."""
     here: object = document
     for part in path:
         if isinstance(here, Mapping):
@@ -198,7 +268,8 @@ def _value_at(document: Mapping[str, object], path: KeyPath) -> object:
 
 
 def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
-    """Set one value. Create missing tables on the path; an index one past an array's end appends to it."""
+    """Set one value. Create missing tables and arrays on the path. An index that is equal to the length of an array
+    appends an element."""
     here = cast("object", document)  # each step below checks the type
     for place, part in enumerate(path):
         last = place == len(path) - 1
@@ -223,17 +294,15 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
 
 
 def _unknown(router_keys: Sequence[str], path: KeyPath, value: object) -> str:
-    """Return the error for an unknown key; for a key outside of all sections, name the sections that have it."""
+    """Return the message for an unknown key at a path. If the path is the key alone, the message names the sections
+    that have a similar key."""
     key, known = str(path[-1]), known_keys(Scenario, path[:-1])
     if len(path) > 1:
         return unknown_key(key, known)
     sections = [name for name in known if known_keys(Scenario, (name,)) != known or name == "router"]
     if isinstance(value, dict):
-        return (
-            unknown_key(key, sections)
-            if near_key(key, sections)
-            else f"unknown key; the sections are {', '.join(sections)}"
-        )
+        others = f"unknown key; the sections are {', '.join(sections)}"
+        return unknown_key(key, sections) if near_key(key, sections) else others
     inside = {name: router_keys if name == "router" else known_keys(Scenario, (name,)) for name in sections}
     near = near_key(key, {inner for keys in inside.values() for inner in keys})
     meant = [f"{name}.{near}" for name, keys in inside.items() if near in keys]

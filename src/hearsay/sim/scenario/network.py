@@ -35,7 +35,7 @@ MAX_COMPLETE_NODES = 10_000
 
 
 class TopologyKind(StrEnum):
-    """The rule by which nodes choose the peers that they dial."""
+    """The rule that decides which peers a node dials at the start."""
 
     RANDOM = "random"
     RING_RANDOM = "ring_random"
@@ -54,22 +54,22 @@ class LatencyKind(StrEnum):
 
 
 class Network(Section):
-    """[network]: the nodes, and which peers they dial."""
+    """[network]: the nodes, and the peers that they dial."""
 
     nodes: Annotated[int, integer_in(1, MAX_NODES)] = 100
     """Number of nodes."""
     topology: Annotated[TopologyKind, one_of(TopologyKind)] = TopologyKind.RANDOM
-    """Peers that a node dials at the start: `random` (`degree` others, as in simsub), `ring_random` (the next node
-    and `degree` - 1 random others), `scale_free` (Barabási–Albert with `degree` / 2 links a node), `complete` (all),
-    or `edge_list` (`edges_file`)."""
+    """Peers that a node dials at the start: `random` (`degree` random ones, as in simsub), `ring_random` (the next
+    node and `degree` - 1 random ones), `scale_free` (Barabási–Albert: each new node dials `degree` / 2 others),
+    `complete` (each pair of nodes is connected), or `edge_list` (`edges_file`)."""
     degree: Annotated[int, integer_in(0, MAX_DEGREE)] = 10
-    """Number of peers that a node dials. A node has about twice as many connections."""
+    """Number of peers that a node dials (`random`, `ring_random`). A node has about twice as many connections."""
     edges_file: Text | None = None
-    """File for `edge_list`: a line `a b` for each dial from a to b; # begins a comment."""
+    """File for `edge_list`: a line `a b` for each dial from node a to node b; # begins a comment."""
     nat_share: Share = Decimal(0)
-    """Share of the nodes that accept no inbound connection; they can dial."""
+    """Share of nodes that accept no inbound connection. They can dial."""
     rendezvous_ms: Milliseconds = Decimal(50)
-    """Time that discovery takes to return contacts, for routers that ask for them (episub)."""
+    """Time that discovery takes to return contacts to routers that request them (episub)."""
     nat_millionths = Scaled("nat_share", MILLION)
     rendezvous_us = Scaled("rendezvous_ms", 1000)
 
@@ -101,14 +101,15 @@ class Links(Section):
     cap_ms: Milliseconds = Decimal(2000)
     """Highest latency, for `log_normal`."""
     regions_file: Text | None = None
-    """CSV file for `regions`: `from,to,latency_ms,jitter_ms`. Nodes are assigned to the regions uniformly."""
+    """CSV file for `regions`: `from,to,latency_ms,jitter_ms`. Each node is in a random region."""
     jitter_ms: Milliseconds = Decimal(0)
-    """Uniform jitter: an RPC takes up to this much less or more; RPCs on a link stay in order."""
+    """Largest jitter: an RPC takes up to this much less or more time. RPCs on a link stay in order."""
     uplink_mbit: Annotated[Decimal, number_in("0", MILLION)] = Decimal(0)
-    """Rate at which RPCs leave a node, one after the other, those with only IDONTWANT first; 0 is unlimited."""
+    """Capacity of a node's uplink in Mbit/s; 0 is unlimited. RPCs leave one after the other, those with only
+    IDONTWANT first."""
     uplink_queue_bytes: Bytes = 0
-    """Bytes that may wait for the uplink. An RPC beyond them is refused, and the router is notified; 0 is
-    unlimited."""
+    """Maximum bytes of the RPCs that wait for the uplink; 0 is unlimited. An RPC beyond this limit is refused, and
+    the router is notified."""
     min_us = Scaled("min_ms", 1000)
     max_us = Scaled("max_ms", 1000)
     value_us = Scaled("value_ms", 1000)
@@ -137,20 +138,21 @@ class Links(Section):
 
 
 class Loss(Section):
-    """[loss]: how often parts of RPCs are lost."""
+    """[loss]: the loss of parts of RPCs on links."""
 
     rate: Share = Decimal(0)
-    """Probability that a message (or a part of one), an IHAVE or an IWANT is lost; drawn for each part of an RPC."""
+    """Probability that a message, a partial message, an IHAVE or an IWANT is lost; drawn for each part of an RPC."""
     control: Flag = False
-    """GRAFT and PRUNE are lost too. The checker then does not require mutual mesh links."""
+    """GRAFT and PRUNE can be lost too, with the same probability. The checker then does not require mutual mesh
+    links."""
     rate_millionths = Scaled("rate", MILLION)
 
 
 class Service(Section):
-    """[service]: how long a node takes for an event."""
+    """[service]: the time that a node takes to handle an event."""
 
     time_ms: Milliseconds = Decimal(0)
-    """Time that a node takes for one event; it handles one at a time (simsub's lag)."""
+    """Time that a node takes to handle one event. A node handles one event at a time (simsub's lag)."""
     time_us = Scaled("time_ms", 1000)
 
 
@@ -163,34 +165,34 @@ class AddressForm(StrEnum):
 
 
 class Addresses(Section):
-    """[addresses]: which nodes share an address. Other nodes have no address that peers know."""
+    """[addresses]: IP addresses of nodes. Several nodes can share one. By default no node has a known address."""
 
     nodes_per_address: Annotated[int, integer_in(0, MAX_NODES)] = 0
-    """Number of consecutive nodes that share an address; 0: no addresses but those in `shared`."""
+    """Number of consecutive nodes that share an address. With 0, only nodes in `shared` have a known address."""
     shared: tuple[tuple[NodeNumber, ...], ...] = ()
-    """Lists of nodes; the nodes of a list share an address: `[[1, 5], [7, 8, 9]]`."""
+    """Lists of nodes, such as `[[1, 5], [7, 8, 9]]`. The nodes of a list share an address."""
     form: Annotated[AddressForm, one_of(AddressForm)] = AddressForm.IPV4
     """Form of the addresses; with `ipv6_prefix`, only the first 64 bits are shared."""
 
 
 class Rating(SomeNodes):
-    """[[ratings]]: application-specific scores of some nodes (P5). The last entry that matches counts."""
+    """[[ratings]]: application-specific scores of some nodes (P5). If several entries match, the last one counts."""
 
     rating: Annotated[Decimal, number_in("-1000000000", 1_000_000_000)]
     """The application-specific score of these nodes."""
     by: tuple[NodeNumber, ...] | None = None
-    """The nodes whose applications give this rating; without it, all."""
+    """The nodes whose applications give this score; without this key, all nodes."""
 
 
 class Churn(Section):
-    """[faults.churn]: nodes leave and return; sessions and absences have exponential lengths."""
+    """[faults.churn]: nodes leave and return. Sessions and absences have exponentially distributed lengths."""
 
     away_share: Annotated[Decimal, number_in("0", "0.95")] = Decimal("0.3")
-    """Share of the nodes that is away at any time."""
+    """Mean share of nodes that are away at a time."""
     mean_session_s: Annotated[Decimal, number_in("0.001", MAX_TIME_S)] = Decimal(60)
-    """Mean time that a node stays."""
+    """Mean time from a node's return until it leaves again."""
     goodbye: Flag = False
-    """Nodes leave their topics before they go; otherwise they crash."""
+    """Nodes leave their topics before they stop; otherwise they crash."""
     start_s: Seconds = Decimal(0)
     """Time at which churn begins."""
     away_millionths = Scaled("away_share", MILLION)
@@ -199,21 +201,21 @@ class Churn(Section):
 
     @property
     def mean_away_us(self) -> Micros:
-        """The mean absence, with which `away_share` of the nodes are away in the long run."""
+        """The mean length of an absence. With this length, the share of absent nodes tends to `away_share`."""
         return self.mean_session_us * self.away_millionths // (MILLION - self.away_millionths)
 
 
 class Crash(Section):
-    """[[faults.crash]]: some of the nodes that are up stop without notice."""
+    """[[faults.crash]]: some nodes stop without notice. Nodes that are down already are not affected."""
 
     at_s: Seconds
     """Time of the crash."""
     share: Share | None = None
-    """Random share of the nodes that are up."""
+    """Share of the running nodes that crash. The nodes are drawn at random."""
     listed: tuple[NodeNumber, ...] | None = None
     """The nodes, by number; in place of `share`."""
     rejoin_after_s: Seconds | None = None
-    """Time after which the nodes return; without it, never."""
+    """Time after the crash at which the nodes return; without this key, they never return."""
     at_us = Scaled("at_s", MILLION)
     share_millionths = ScaledIfGiven("share", MILLION)
     rejoin_after_us = ScaledIfGiven("rejoin_after_s", MILLION)
@@ -230,9 +232,9 @@ class Partition(Section):
     at_s: Seconds
     """Time of the split."""
     heal_s: Seconds
-    """Time at which the parts can connect again."""
+    """Time at which both sides can connect again."""
     share: Share
-    """Random share of the nodes on one side."""
+    """Share of random nodes on one side. All other nodes are on the other side."""
     at_us = Scaled("at_s", MILLION)
     heal_us = Scaled("heal_s", MILLION)
     share_millionths = Scaled("share", MILLION)
@@ -248,9 +250,9 @@ class Cut(Section):
     at_s: Seconds
     """Time of the cut."""
     heal_s: Seconds | None = None
-    """Time at which the ends can connect again; without it, never."""
+    """Time at which the nodes of a cut link can connect again; without this key, they never can."""
     share: Share | None = None
-    """Random share of the links."""
+    """Random share of the links of the initial dials."""
     links: tuple[Link, ...] | None = None
     """The links, as pairs of nodes: `[[1, 2], [3, 4]]`; in place of `share`."""
     at_us = Scaled("at_s", MILLION)
@@ -269,16 +271,16 @@ class Cut(Section):
 
 
 class Faults(Section):
-    """[faults]: what fails, and how soon peers notice."""
+    """[faults]: faults of nodes and links, and the time until peers notice a fault."""
 
     detection_s: Seconds = Decimal(1)
-    """Time after a crash or cut until the other end of a connection notices."""
+    """Time after a crash, a cut or a partition until peers notice it."""
     redial: Annotated[int, integer_in(0, MAX_DEGREE)] = 10
-    """Number of live peers that a node dials when it returns or its links heal."""
+    """Number of live peers that a node dials when it returns; when links heal, the maximum."""
     churn: Churn | None = None
-    """Nodes that leave and return all the time; without the table, none."""
+    """Nodes that leave and return; without this table, none do."""
     crash: tuple[Crash, ...] = ()
-    """Crashes of some nodes at one time."""
+    """Crashes of several nodes at one time."""
     partition: tuple[Partition, ...] = ()
     """Splits of the network in two."""
     cut: tuple[Cut, ...] = ()

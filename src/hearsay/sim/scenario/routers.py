@@ -1,6 +1,8 @@
-"""The router of each node: [router] and [[population]], and their JSON Schema.
+"""The router of each node: the sections [router] and [[population]], and their JSON Schema.
 
-A router is one of Hearsay's kinds with its parameters, or a router of another package, named by its import path."""
+The key `kind` names one of Hearsay's routers, or has the import path of a router of another package. Other keys are
+parameters of that router.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,7 @@ from typing import Annotated, Any, Self, cast
 from pydantic import PlainValidator
 
 from hearsay.core.registry import ROUTERS, RouterKind, find_router
-from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreThresholds, TopicScoreParameters
-from hearsay.core.scores.score_set import ScoreSet
+from hearsay.core.scores.score_parameters import PeerScoreParameters, ScoreSet, ScoreThresholds, TopicScoreParameters
 from hearsay.core.shell.parameters import (
     MAX_TIME_MS,
     ParameterError,
@@ -35,7 +36,7 @@ _PRESET = "Named parameters to start from."
 
 
 def router_schema() -> dict[str, Any]:
-    """Return the schema of a router's table."""
+    """Return the schema of the table of any router."""
     outside = {
         "type": "object",
         "properties": {"kind": {"type": "string", "description": "Import path of a router, module:attribute."}},
@@ -46,7 +47,7 @@ def router_schema() -> dict[str, Any]:
 
 
 def kind_schema(kind: RouterKind) -> dict[str, Any]:
-    """Return the schema of one kind's table; a table without `kind` is gossipsub's."""
+    """Return the schema of the table of one kind of router. In a table of gossipsub, the key `kind` is optional."""
     from_arguments = {
         name: {
             "type": "integer",
@@ -68,7 +69,7 @@ def kind_schema(kind: RouterKind) -> dict[str, Any]:
 
 @cache
 def attribute_docstrings(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of a class and of its bases, on one line."""
+    """Return the docstrings below the fields of a class and of its base classes. Each is one line, by its field."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if not each.__module__.startswith("hearsay."):
@@ -96,7 +97,7 @@ def _parameters(kind: type[Parameters]) -> dict[str, Any]:
 
 
 def _type(declared: Field[Any]) -> dict[str, Any]:
-    """Return the schema of a parameter: its range or its allowed words, and its default."""
+    """Return the schema of a parameter: its type, its range or allowed words, and its default."""
     rules = declared.metadata
     if "choices" in rules:
         return {"enum": [str(word) for word in rules["choices"]], "default": str(declared.default)}
@@ -133,7 +134,8 @@ def _score() -> dict[str, Any]:
 
 
 def _with_times(kind: type[Parameters]) -> dict[str, Any]:
-    """Return the parameters' schemas; each `…_decay` also has a key `…_decay_ms`, which may replace it."""
+    """Return the schemas of score parameters. For each parameter `…_decay` there is also a key `…_decay_ms`, which a
+    table may have instead of the parameter."""
     found = _parameters(kind)
     times = {
         f"{name}_ms": {
@@ -150,20 +152,23 @@ def _with_times(kind: type[Parameters]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RouterChoice:
-    """A kind of router with all of its parameters."""
+    """A kind of router, with values for all parameters of that kind."""
 
     kind: str
     preset: str | None
     definition: RouterKind = field(repr=False, hash=False)
     parameters: RouterParameters
     argument: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
-    """The argument of the preset and its value; empty for a preset without one."""
+    """The name and the value of the preset's argument; empty for a preset without one."""
     base: Mapping[str, object] = field(default_factory=dict[str, object], hash=False, compare=False, repr=False)
     """The parameters that the preset sets."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
-        """Build from `kind`, `preset` and parameters; raise `ParameterError` with all violations."""
+        """Return the choice that a table with `kind`, `preset` and parameters describes.
+
+        Raise `ParameterError` with all violations in the table.
+        """
         kind = values.get("kind", "gossipsub")
         if not isinstance(kind, str):
             raise ParameterError((Violation("kind", kind, "must be a string"),))
@@ -196,12 +201,12 @@ class RouterChoice:
         return cls(kind, cast("str | None", preset), definition, parameters, argument, base)
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the table with every parameter."""
+        """Return the table of this choice, with every parameter."""
         preset = {} if self.preset is None else {"preset": self.preset}
         return {"kind": self.kind, **preset, **self.argument, **self.parameters.to_mapping()}
 
     def validating(self) -> RouterChoice:
-        """Return the same router with `validate` on."""
+        """Return a copy whose parameter `validate` is True."""
         return replace(self, parameters=replace(self.parameters, validate=True))
 
 
@@ -225,14 +230,14 @@ RouterTable = Annotated[RouterChoice, PlainValidator(_router), _RouterSchema()]
 
 
 class Population(Section):
-    """[[population]]: a random share of the nodes, or those of a list, run another router."""
+    """[[population]]: nodes with another router, as a random share or as a list."""
 
     share: Share | None = None
-    """Share of all nodes, drawn from those that no population lists."""
+    """Size of the population as a share of all nodes. They are drawn from the nodes that no population lists."""
     listed: tuple[NodeNumber, ...] | None = None
     """The nodes, by number; in place of `share`."""
     router: RouterTable
-    """Their router, with the keys of `[router]`."""
+    """Router of these nodes, with the keys of `[router]`."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.share is None and self.listed is None:
@@ -241,5 +246,5 @@ class Population(Section):
 
     @property
     def share_millionths(self) -> int:
-        """The share in millionths; 0 without one."""
+        """The share in millionths; 0 if the nodes are listed."""
         return 0 if self.share is None else scaled(self.share, MILLION)

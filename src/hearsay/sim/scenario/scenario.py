@@ -1,14 +1,14 @@
-"""A scenario: everything that one simulation depends on, as checked and frozen values.
+"""A scenario: everything that the result of one simulation depends on, as checked and frozen values.
 
 Rules:
 
-* Every section and key is optional. A bare scenario is simsub's network (100 nodes, 10 random dials each, 10–150 ms)
-  with r1's gossipsub.
-* A key has its type, range, default and description in one place. `cross_rules` hold rules between keys. All
+* Every section and most keys are optional. An empty scenario is simsub's network (100 nodes, 10 random dials of each,
+  latencies of 10–150 ms) with r1's gossipsub.
+* A key has its type, range, default and description in one place. `cross_rules` has the rules between keys. All
   mistakes are reported at once, each with its key, its value and the rule.
-* No decision depends on floating point: a number of the file is kept as the decimal that was written, and fields such
-  as `warmup_us` and `rate_millionths` are integers computed from it. Engines read only the integers.
-* When `[validation]` has an effect, `validate` is on in the parameters of all routers.
+* No decision depends on floating point. A number in a file becomes a decimal with the same digits. Fields such as
+  `warmup_us` and `rate_millionths` are integers, which are computed from decimals. Engines read only the integers.
+* If `[validation]` has an effect, the parameter `validate` of all routers is True.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
-from hearsay.core.scores.score_set import ANY_TOPIC, ScoreSet, role_of
+from hearsay.core.scores.score_parameters import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.network import Addresses, Faults, Links, Loss, Network, Rating, Service
 from hearsay.sim.scenario.routers import Population, RouterChoice, RouterTable
@@ -49,18 +49,19 @@ MAX_SEED = (1 << 63) - 1
 
 
 class Trace(Section):
-    """[trace]: samples of nodes' state."""
+    """[trace]: samples of the size of nodes' state."""
 
     state_interval_s: Seconds = Decimal(10)
-    """Time between two samples of the size of every node's state; 0 is never."""
+    """Time between two samples of the size of every node's state; with 0 there are none."""
     state_interval_us = Scaled("state_interval_s", MILLION)
 
 
 class Scores(Section):
-    """[scores]: samples of the scores of peers."""
+    """[scores]: samples of the scores that nodes give their peers."""
 
     every_s: Seconds = Decimal(0)
-    """Time between two samples of all scores, with one more at the end; 0 is never. Some router must have scores."""
+    """Time between two samples of all scores; one more is at the end. With 0 there are none. Some router must have
+    scores."""
     every_us = Scaled("every_s", MILLION)
 
 
@@ -68,16 +69,17 @@ _UpToADay = Annotated[Decimal, number_in("0", 86_400)]
 
 
 class Scenario(Section):
-    """A whole scenario. `validation` is declared before the routers because their validators read it."""
+    """All sections of a scenario. `validation` is declared before the routers, because their validators read it."""
 
     seed: Annotated[int, integer_in(0, MAX_SEED)] = 1
     """Seed of all random numbers."""
     warmup_s: _UpToADay = Decimal(5)
-    """Time before the first message."""
+    """Time before the workload begins."""
     linger_s: _UpToADay = Decimal(10)
-    """Time after the last message; a delivery counts up to this long after the publication."""
+    """Time that the run continues after the last message. A node must stay in the topic this long after a message to
+    be eligible for it."""
     network: Network = Network()
-    """The nodes, and which peers they dial."""
+    """The nodes, and the peers that they dial."""
     links: Links = Links()
     """Latency, jitter and uplinks."""
     loss: Loss = Loss()
@@ -85,7 +87,7 @@ class Scenario(Section):
     service: Service = Service()
     """Time that a node takes for an event."""
     validation: Validation = Validation()
-    """The application's check of messages."""
+    """The applications' check of messages."""
     router: RouterTable = Field(default=RouterChoice.from_mapping({}), validate_default=True)
     """The router of all nodes that are in no population: `kind`, `preset` and any parameter of that router."""
     population: tuple[Population, ...] = ()
@@ -103,27 +105,23 @@ class Scenario(Section):
     faults: Faults = Faults()
     """Churn, crashes, partitions and cut links."""
     trace: Trace = Trace()
-    """Samples of nodes' state."""
+    """Samples of the size of nodes' state."""
     scores: Scores = Scores()
-    """Samples of peers' scores."""
+    """Samples of the scores that nodes give their peers."""
     warmup_us = Scaled("warmup_s", MILLION)
     linger_us = Scaled("linger_s", MILLION)
 
-    @field_validator("router")
+    @field_validator("router", "population")
     @classmethod
-    def _validate_in_router(cls, router: RouterChoice, info: ValidationInfo) -> RouterChoice:
-        validation = info.data.get("validation")
-        return router.validating() if isinstance(validation, Validation) and validation.active else router
-
-    @field_validator("population")
-    @classmethod
-    def _validate_in_population(
-        cls, population: tuple[Population, ...], info: ValidationInfo
-    ) -> tuple[Population, ...]:
+    def _validate_in_routers(
+        cls, given: RouterChoice | tuple[Population, ...], info: ValidationInfo
+    ) -> RouterChoice | tuple[Population, ...]:
         validation = info.data.get("validation")
         if not isinstance(validation, Validation) or not validation.active:
-            return population
-        return tuple(one.model_copy(update={"router": one.router.validating()}) for one in population)
+            return given
+        if isinstance(given, RouterChoice):
+            return given.validating()
+        return tuple(one.model_copy(update={"router": one.router.validating()}) for one in given)
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -132,7 +130,7 @@ class Scenario(Section):
 
     @property
     def routers(self) -> dict[str, RouterChoice]:
-        """All routers of the network, by their keys."""
+        """All routers of the network, by the path of their table: `router`, `population.0.router`, …"""
         of_populations = {f"population.{number}.router": one.router for number, one in enumerate(self.population)}
         return {"router": self.router, **of_populations}
 
@@ -203,7 +201,8 @@ class Scenario(Section):
             yield from _repeated({place: node for place, node in places.items() if node < nodes})
 
     def _score_rules(self) -> Iterator[Violation]:
-        """Yield score tables of unknown topics, except a preset's, and `scores.every_s` in a run without scores."""
+        """Yield a violation for each score table of an unknown topic, except tables of presets, and one for
+        `scores.every_s` if no router scores peers."""
         scored = False
         for key, choice in self.routers.items():
             score = getattr(choice.parameters, "score", None)
@@ -214,7 +213,7 @@ class Scenario(Section):
                     if table not in known and not any(role_of(name, {table: None}) for name in self.topic_names):
                         yield from self._unknown_topic(f"{key}.score.topics.{number}.topic", table)
         if self.scores.every_us and not scored:
-            yield Violation("scores.every_s", self.scores.every_s, "no router keeps scores (router.score)")
+            yield Violation("scores.every_s", self.scores.every_s, "needs a router with scores (router.score)")
 
     def _timed_rules(self) -> Iterator[Violation]:
         silent = next((key for key, choice in self.routers.items() if not choice.parameters.hello), None)
@@ -256,7 +255,8 @@ class Scenario(Section):
         yield from self._unknown_places(_places(path, nodes))
 
     def _unknown_places(self, places: Mapping[str, int]) -> Iterator[Violation]:
-        """Yield one violation for all nodes that do not exist: the highest, with the network size that it needs."""
+        """Yield one violation if some nodes do not exist. It names the highest of these nodes, and the number of
+        nodes that the network would need. `places` has nodes by their paths, as `_places` returns them."""
         outside = {place: node for place, node in places.items() if node >= self.network.nodes}
         if not outside:
             return
@@ -268,12 +268,12 @@ class Scenario(Section):
 
 
 def _places(path: str, nodes: Iterable[int] | None) -> dict[str, int]:
-    """Return the nodes of a list by the path of each element (`population.0.listed.2`)."""
+    """Return each node of a list by the path of its element, such as `population.0.listed.2`; empty for None."""
     return {f"{path}.{place}": node for place, node in enumerate(nodes or ())}
 
 
 def _repeated(places: Mapping[str, int]) -> Iterator[Violation]:
-    """Yield a violation for each node that is listed more than once."""
+    """Yield one violation for each node that has several places."""
     times = Counter(places.values())
     for place, node in places.items():
         if times[node] > 1:

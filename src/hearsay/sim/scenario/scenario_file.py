@@ -1,16 +1,17 @@
-"""Scenarios from TOML: presets, files and overrides; and the JSON Schema of these files.
+"""Scenarios from TOML (presets, files and overrides), and the JSON Schema of scenario files.
 
 Rules:
 
-* A scenario is merged from layers; a later layer overrides an earlier one (`layers.py`): defaults, a preset, the
-  file, `--router`, `--set`. A file names the preset that it starts from with `preset = "…"` at its top.
-* All mistakes are reported at once, a line each. Files that the scenario names are read, and their bad lines
-  reported.
-* Paths are relative to the scenario file, those of `--set` to the working directory.
-* `dump_scenario` writes every key; loading its output gives an equal scenario.
+* A scenario is merged from layers, and a later layer overrides an earlier one (`layers.py`). The layers are: the
+  defaults, a preset, the file, `--router`, and `--set` (an *override*). A file names the preset that it starts from
+  with `preset = "…"` at its top.
+* All mistakes are reported at once, one in each line. Files that the scenario names are also read, and their bad
+  lines are reported.
+* Paths in a scenario file are relative to its folder, and paths of `--set` to the working directory.
+* `dump_scenario` writes every key that has a value. A scenario that is loaded from its output is equal.
 
-The schema, for editors, is made from the sections: it has keys, types, ranges, allowed strings and descriptions. It
-lacks the rules between keys, which are checked when a scenario is loaded.
+The schema is for editors. It is made from the sections, and has keys, types, ranges, allowed strings and
+descriptions. It lacks the rules between keys, which are checked when a scenario is loaded.
 """
 
 from __future__ import annotations
@@ -32,12 +33,18 @@ from pydantic_core import core_schema
 
 from hearsay.core.registry import ROUTERS
 from hearsay.sim.scenario.layers import FILE_KEYS, Layers, replace_router
+from hearsay.sim.scenario.reading import (
+    Document,
+    ScenarioError,
+    parse,
+    parse_file,
+    parse_value,
+    read_edges,
+    read_regions,
+)
 from hearsay.sim.scenario.routers import RouterChoice, attribute_docstrings
 from hearsay.sim.scenario.scenario import Scenario
-from hearsay.sim.scenario.scenario_error import ScenarioError
-from hearsay.sim.scenario.tables import read_edges, read_regions
-from hearsay.sim.scenario.toml_text import Document, parse, parse_file, parse_value
-from hearsay.text.escape import shown_value
+from hearsay.text import shown_value
 
 _PRESETS = files("hearsay").joinpath("sim", "scenario", "presets")
 
@@ -49,14 +56,17 @@ def preset_names() -> tuple[str, ...]:
 
 
 def preset_text(name: str) -> str:
-    """Return a preset as commented TOML; raise `ScenarioError` if none has that name."""
+    """Return the TOML text of a preset, with its comments. Raise `ScenarioError` if no preset has this name."""
     if name not in preset_names():
         raise ScenarioError([f"preset {name!r}: {_no_such_preset(name)}"])
     return _PRESETS.joinpath(f"{name}.toml").read_text("utf-8")
 
 
 def find_scenario(name: str | Path) -> tuple[Path | None, str | None]:
-    """Return (path, None) if `name` is a file, (None, preset) if it is a preset; else raise `ScenarioError`."""
+    """Return (path, None) if `name` is the path of a file, and (None, name) if it is that of a preset.
+
+    Raise `ScenarioError` if it is neither.
+    """
     path = Path(name)
     if path.is_file():
         return path, None
@@ -72,7 +82,11 @@ def load_scenario(
     *,
     router: str | None = None,
 ) -> Scenario:
-    """Return the scenario of a file, a preset, both or neither; `preset` replaces the preset that the file names."""
+    """Return the scenario that is merged from these layers.
+
+    `preset` replaces the preset that the file names. `overrides` are pairs of a dotted key and a value. Raise
+    `ScenarioError` with all mistakes.
+    """
     problems: list[str] = []
     layers = Layers()
     document, lines = parse_file(path) if path is not None else ({}, {})
@@ -99,7 +113,8 @@ def load_scenario(
 def change_scenario(
     scenario: Scenario, overrides: Sequence[tuple[str, object]], *, router: str | None = None
 ) -> Scenario:
-    """Return the scenario with other values of some keys, and with another router if one is given."""
+    """Return a copy of the scenario with the values of `overrides` and, unless `router` is None, with this kind of
+    router. Raise `ScenarioError` with all mistakes."""
     layers = Layers()
     layers.add(parse(dump_scenario(scenario), "scenario"), "scenario")
     if router is not None:
@@ -108,22 +123,24 @@ def change_scenario(
 
 
 def dump_scenario(scenario: Scenario) -> str:
-    """Return the scenario as TOML with every key that has a value, and every router parameter."""
+    """Return the scenario as TOML, with every key that has a value and with all router parameters."""
     return tomli_w.dumps(plain_section(scenario))
 
 
 def plain_section(section: BaseModel) -> Document:
-    """Return a section as a table of TOML, without keys that have no value."""
+    """Return a section as a table of TOML, without the keys that have no value."""
     return {
         key: plain_value(value) for key in type(section).model_fields if (value := getattr(section, key)) is not None
     }
 
 
 def _checked(layers: Layers, overrides: Sequence[tuple[str, object]], problems: list[str]) -> Scenario:
-    """Return the scenario of layers and overrides; raise `ScenarioError` with all problems, the given ones first."""
+    """Return the scenario of layers and overrides. If there are problems, raise `ScenarioError` with `problems` and
+    all others."""
     chosen = {key: value for key, value in overrides if key in ("router.kind", "router.preset")}
     layers.change_router({key.removeprefix("router."): parse_value(value) for key, value in chosen.items()})
-    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):  # scores last: they change a preset's
+    # Scores last: another override may name the preset whose scores they change.
+    for key, value in sorted(overrides, key=lambda one: ".score." in one[0]):
         try:
             layers.override(key, value)
         except ScenarioError as error:
@@ -188,7 +205,8 @@ def plain_value(value: object) -> object:
 
 
 class FileSchema(GenerateJsonSchema):
-    """A schema with defaults as in a file, docstrings as descriptions, and no null, which TOML lacks."""
+    """A generator of schemas for TOML. Defaults are values as a file has them, descriptions are docstrings, and no
+    key can be null."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         found = super().model_schema(schema)
@@ -213,7 +231,7 @@ class FileSchema(GenerateJsonSchema):
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema of scenario files, in which every key is optional, and `preset` is one more key."""
+    """Return the JSON Schema of scenario files, with the sections of `Scenario` and the key `preset`."""
     schema = Scenario.model_json_schema(schema_generator=FileSchema)
     schema["properties"]["preset"] = {"enum": list(preset_names()), "description": "Preset to start from."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,4 +1,4 @@
-"""Types of scenario keys: tables, numbers in a range, strings of a fixed set, and integer values of decimals."""
+"""The types of scenario keys: tables, numbers in a range, strings from a fixed set, and integers from decimals."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _SYMBOLS = {
     "mcachegossip": "history_gossip",
     "idontwant": "idontwant_threshold_bytes",
 }
-"""Router parameters by the specification's name, in lower case and without underscores."""
+"""Names of router parameters, by the specification's names in lower case and without underscores."""
 
 
 def scaled(number: Decimal, factor: int) -> int:
-    """Return the integer nearest to number × factor (ties to even), exact for every valid scenario value."""
+    """Return the integer nearest to number × factor; the even one of two. The result is exact for valid scenarios."""
     return int(_EXACT.to_integral_value(_EXACT.multiply(number, Decimal(factor))))
 
 
 class Scaled:
-    """A descriptor: the value of a decimal key times a factor, rounded to an integer by `scaled`."""
+    """A descriptor for a field of a section. Its value is that of the decimal key `key`, scaled with `factor`."""
 
     def __init__(self, key: str, factor: int) -> None:
         self._key = key
@@ -49,7 +49,7 @@ class Scaled:
 
 
 class ScaledIfGiven(Scaled):
-    """The same descriptor for an optional key; None if the key has no value."""
+    """A descriptor like `Scaled` for an optional key. The field is None if the key has no value."""
 
     def __get__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, section: BaseModel, owner: type[BaseModel]
@@ -58,9 +58,10 @@ class ScaledIfGiven(Scaled):
 
 
 class Section(BaseModel):
-    """A table of a scenario: frozen, and without unknown keys. The docstring below a key describes it in the schema.
+    """A table of a scenario, which is frozen and accepts no unknown keys.
 
-    `cross_rules` is called only if each key is in its own range.
+    The docstring below a key is its description in the schema. `cross_rules` is called only if each key is in its own
+    range.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(Scaled,))
@@ -73,41 +74,46 @@ class Section(BaseModel):
         return self
 
     def cross_rules(self) -> Iterator[Violation]:
-        """Yield the broken rules between keys of this table."""
+        """Yield a violation for each broken rule between keys of this table."""
         yield from ()
 
     def exclusive(self, *keys: str) -> Iterator[Violation]:
-        """Yield a violation for each key with a value except the first: they exclude each other."""
+        """Yield the violations of the rule that at most one of these keys may have a value: one violation for each
+        key with a value, except the first."""
         given = [key for key in keys if getattr(self, key) is not None]
         for key in given[1:]:
             yield Violation(key, getattr(self, key), f"not together with {given[0]}")
 
 
 def near_key(key: str, known: Iterable[str]) -> str | None:
-    """Return the known key that was probably meant, by the specification's name or by similar spelling, or None."""
+    """Return the known key that the specification calls `key`, or else the one with the most similar spelling.
+
+    Return None if no known key is similar.
+    """
     names = list(known)
     symbol = _SYMBOLS.get(key.lower().replace("_", ""))
     return symbol if symbol in names else next(iter(get_close_matches(key, names, n=1)), None)
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """Return the error for an unknown key, with the nearest known one."""
+    """Return the message for an unknown key, with the nearest known key if there is one."""
     near = near_key(key, known)
     return f"unknown key, did you mean {near!r}?" if near else "unknown key"
 
 
 def broken(rule: str) -> PydanticCustomError:
-    """Return the error for a value that breaks a rule."""
+    """Return pydantic's error for a value that breaks a rule; `rule` is the message."""
     return PydanticCustomError("rule", "{rule}", {"rule": rule})
 
 
 def violated(violations: tuple[Violation, ...]) -> PydanticCustomError:
-    """Return one pydantic error with many violations; their fields are relative to the validated value."""
+    """Return one error of pydantic with all of these violations. The field of a violation is its path below the
+    validated value."""
     return PydanticCustomError("violations", "broken rules", {"violations": violations})
 
 
 def integer_in(low: int, high: int) -> PlainValidator:
-    """Return the validator of integers in low…high."""
+    """Return the validator of integers from `low` to `high`, both included."""
 
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -120,7 +126,7 @@ def integer_in(low: int, high: int) -> PlainValidator:
 
 
 def number_in(low: str, high: int | str) -> PlainValidator:
-    """Return the validator of decimals in low…high."""
+    """Return the validator of decimals from `low` to `high`, both included."""
     lowest, highest = Decimal(low), Decimal(high)
 
     def check(value: object) -> Decimal:
@@ -133,7 +139,10 @@ def number_in(low: str, high: int | str) -> PlainValidator:
 
 
 def one_of(words: Iterable[str]) -> PlainValidator:
-    """Return the validator of strings in `words`; a valid value becomes the element of `words`, such as an enum's."""
+    """Return the validator of the strings in `words`, such as the members of an enum.
+
+    The validator returns the element of `words` that is equal to the value.
+    """
     known = {str(word): word for word in words}
 
     def check(value: object) -> str:
@@ -196,7 +205,7 @@ Link = Annotated[tuple[int, int], PlainValidator(_link, json_schema_input_type=t
 
 
 class SomeNodes(Section):
-    """Some of the nodes: those of a list, a random share, or those of a population; without a key, all nodes."""
+    """A selection of nodes: those of a list, a random share, or those of a population; without a key, all nodes."""
 
     listed: tuple[NodeNumber, ...] | None = None
     """The nodes, by number."""

@@ -1,4 +1,4 @@
-"""Topics, messages and their validation: [[topics]], [workload], [[timed]] and [validation]."""
+"""The sections of topics, messages and their validation: [[topics]], [workload], [[timed]] and [validation]."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ MAX_PARTS = 1024
 
 
 class Arrivals(StrEnum):
-    """The process by which messages are published."""
+    """The rule for the times at which the workload's messages are published."""
 
     INTERVAL = "interval"
     POISSON = "poisson"
 
 
 class Publishers(StrEnum):
-    """The publishers of the workload: the script, a node that knows all others (simsub), or nodes of a class."""
+    """The publishers of the workload's messages: the script, which is a sender outside the network (as in simsub), or
+    nodes of a class."""
 
     SCRIPT = "script"
     SUBSCRIBERS = "subscribers"
@@ -49,14 +50,14 @@ class Publishers(StrEnum):
 
 
 class TopicChoice(StrEnum):
-    """The rule that assigns topics to messages."""
+    """The rule that assigns topics to the workload's messages."""
 
     ROUND_ROBIN = "round_robin"
     RANDOM = "random"
 
 
 class TimedKind(StrEnum):
-    """An action of a node at a given time."""
+    """The kind of a timed action of a node."""
 
     JOIN = "join"
     LEAVE = "leave"
@@ -67,16 +68,16 @@ class PartialParts(Section):
     """[topics.partial]: messages between routers with partial messages (gossipsub 1.3) are sent in equal parts."""
 
     use: Annotated[PartialUse, one_of(PartialUse)] = PartialUse.REQUESTS
-    """`requests`: nodes request and send parts; `supports`: they send parts only; `none`: no parts."""
+    """`requests`: nodes request and send parts; `supports`: nodes send parts, but request none; `none`: no parts."""
     parts: Annotated[int, integer_in(1, MAX_PARTS)] = 8
     """Number of parts of a message."""
     known_parts: Annotated[int, integer_in(0, MAX_PARTS)] = 0
-    """Number of parts that every node has from elsewhere when it first learns of a message."""
+    """Number of parts that every node's application already has when the node first learns of a message."""
     eager: Flag = False
     """Publishers send parts even to peers that have not announced which parts they have."""
     asks: Annotated[Asking, one_of(Asking)] = Asking.ALL
-    """`all`: a node requests missing parts from all peers, with a bitmap; `one`: each part from one peer that has it,
-    with two bitlists, and from another one when it does not arrive within a whole heartbeat."""
+    """`all`: a node requests missing parts from all peers, with a bitmap. `one`: a node requests each part from one
+    peer that has it, with two bitlists, and from another peer if it does not arrive within a whole heartbeat."""
 
     def cross_rules(self) -> Iterator[Violation]:
         if self.known_parts > self.parts:
@@ -84,26 +85,25 @@ class PartialParts(Section):
 
 
 class TopicGroup(Section):
-    """[[topics]]: a topic, or `count` similar ones. All nodes subscribe unless a `subscribers…` key says
-    otherwise."""
+    """[[topics]]: a topic, or `count` similar topics. Without one of the keys `subscribers…`, all nodes subscribe."""
 
     name: Text = "topic"
-    """Name of the topic; with a `count` above 1, the names are name-0, name-1, …"""
+    """Name of the topic. With a `count` above 1, the names are name-0, name-1, …"""
     count: Annotated[int, integer_in(1, MILLION)] = 1
     """Number of topics."""
     subscribers_share: Share | None = None
     """Probability that a node subscribes. A node whose router does not allow the topic (`router.allowed_topics`)
-    never does."""
+    never subscribes."""
     subscribers_count: Count | None = None
     """Number of random nodes that subscribe."""
     subscribers: tuple[NodeNumber, ...] | None = None
     """The nodes that subscribe."""
     size_bytes: Bytes | None = None
-    """Size of a message of the topic; without it, `workload.size_bytes`."""
+    """Size of a message of the topic; without this key, `workload.size_bytes`."""
     weight: Annotated[int, integer_in(0, 1000)] = 1
-    """How often the workload chooses the topic, relative to the others; 0 is never."""
+    """Frequency of the topic among the workload's messages, relative to the weights of other topics; 0 is never."""
     partial: PartialParts | None = None
-    """Messages are sent in parts between routers with `partial_messages`. Not with `[validation]`."""
+    """Messages are sent in parts between routers with `partial_messages`. Not together with `[validation]`."""
     share_millionths = ScaledIfGiven("subscribers_share", MILLION)
 
     def cross_rules(self) -> Iterator[Violation]:
@@ -111,7 +111,7 @@ class TopicGroup(Section):
 
     @property
     def goes_in_parts(self) -> bool:
-        """True if messages of the topic are sent in parts."""
+        """True if messages of these topics are sent in parts."""
         return self.partial is not None and self.partial.use is not PartialUse.NONE
 
     @property
@@ -128,20 +128,20 @@ class Workload(Section):
     messages: Annotated[int, integer_in(0, MAX_NODES)] = 10
     """Number of messages."""
     interval_s: Seconds = Decimal(1)
-    """Time between two messages; with `poisson`, its mean."""
+    """Time between two messages; with `poisson`, the mean time."""
     arrivals: Annotated[Arrivals, one_of(Arrivals)] = Arrivals.INTERVAL
     """Times of the messages: at a fixed `interval`, or `poisson`."""
     publishers: Annotated[Publishers, one_of(Publishers)] = Publishers.SCRIPT
     """`script`: a script outside the network sends each message to `inject` nodes, which publish it (simsub);
     `subscribers`, `non_subscribers` or `any`: one node of that class publishes it."""
     publisher_count: Count = 0
-    """Size of a fixed set of publishers; 0: a publisher is drawn for each message."""
+    """Size of a fixed set of publishers for each topic. With 0, the publishers are drawn from the whole class."""
     inject: Annotated[int, integer_in(1, MAX_NODES)] = 5
-    """Number of nodes that publish a message of the `script`."""
+    """Number of nodes to which the `script` sends a message."""
     size_bytes: Bytes = 100
-    """Size of a message."""
+    """Size of a message's data."""
     topic_choice: Annotated[TopicChoice, one_of(TopicChoice)] = TopicChoice.ROUND_ROBIN
-    """Topic of a message: `round_robin` or `random`, both by weight."""
+    """Choice of a message's topic: `round_robin` or `random`, both by weight."""
     interval_us = Scaled("interval_s", MILLION)
 
 
@@ -167,27 +167,28 @@ class Refusal(StrEnum):
 
 
 class InvalidMessages(SomeNodes):
-    """[[validation.invalid]]: publishers of invalid messages. No application accepts these, unless `forwards_invalid`
-    is set. If several entries match a message, the last one counts."""
+    """[[validation.invalid]]: publishers of invalid messages, which applications do not accept (but see
+    `forwards_invalid`). If several entries match a message, the last one
+    sets the verdict and the nodes that accept the message."""
 
     topics: tuple[Text, ...] | None = None
-    """The topics in which their messages are invalid; without it, all."""
+    """Topics in which messages of these nodes are invalid; without this key, all topics."""
     message_share: Share = Decimal(1)
-    """Share of their messages that is invalid."""
+    """Probability that such a message is invalid."""
     verdict: Annotated[Refusal, one_of(Refusal)] = Refusal.REJECT
-    """Verdict of the applications."""
+    """Verdict of the applications on these invalid messages."""
     forwards_invalid: Flag = False
-    """The nodes of this entry accept its messages, and so forward them: an attack."""
+    """An attack: the nodes of this entry accept the invalid messages of all its nodes, and so forward them."""
     message_millionths = Scaled("message_share", MILLION)
 
 
 class Validation(Section):
-    """[validation]: the application's check of a message."""
+    """[validation]: the applications' check of messages."""
 
     delay_ms: Milliseconds = Decimal(0)
-    """Time that the check takes."""
+    """Time that the check of one message takes."""
     reject_share: Share = Decimal(0)
-    """Share of the messages that every application rejects."""
+    """Probability that a message is invalid, so that every application rejects it."""
     invalid: tuple[InvalidMessages, ...] = ()
     """Publishers of invalid messages."""
     delay_us = Scaled("delay_ms", 1000)

@@ -1,4 +1,6 @@
-"""The choice of the combinations to try next, and the rules by which hopeless points end early."""
+"""The choice of the next combinations to try, and the rules for ending points early. `search.py` defines the
+terms.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,14 @@ from hearsay.studies.axes import Axis
 from hearsay.studies.budgets import Budget, Judgement, judged
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
+from hearsay.studies.results import values_at, values_by_seed
 from hearsay.studies.statistics import mean_of, paired
-from hearsay.studies.tables import values_at, values_by_seed
 from hearsay.studies.tuning.space import Space, Steps
 from hearsay.studies.tuning.tune_file import Tuning
 
 _FEWEST = 3
 _FIRST_SHARE = 4
+"""In the first round, a point has at least `_FEWEST` seeds, and at least the `_FIRST_SHARE`-th part of all seeds."""
 
 
 class Ended(StrEnum):
@@ -37,23 +40,25 @@ class Ended(StrEnum):
 
 
 def rungs(seeds: int) -> list[int]:
-    """Return the number of seeds that a point has after each round of the race."""
+    """Return the number of seeds of a point in each round of the race; `seeds` is the number in the last round."""
     return _doubled(min(seeds, max(_FEWEST, ceil(seeds / _FIRST_SHARE))), seeds)
 
 
 def final_rungs(tuning: Tuning) -> list[int]:
-    """Return the number of seeds that a finalist has after each round of the finals."""
+    """Return the number of seeds of a finalist in each round of the finals."""
     return _doubled(len(tuning.seeds), len(tuning.seeds) + len(tuning.final_seeds))[1:]
 
 
 def _doubled(count: int, last: int) -> list[int]:
-    """Return a number, its double, and so on up to the last."""
+    """Return `count`, twice `count`, four times `count` and so on, while they are below `last`, and then `last`."""
     return [count] if count >= last else [count, *_doubled(min(last, 2 * count), last)]
 
 
 def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
-    """Return the reason to end a point, whatever other points achieve, and the bound that it breaks; None if none."""
-    if any(results[run]["error"] is not None for run in point.runs):
+    """Return why the results of a point end it without a comparison with others: the reason, and the broken bound if
+    the reason is `BREAKS`. Return None if the point need not end.
+    """
+    if any(results[run]["error"] is not None for run in point.run_names):
         return Ended.FAILED, None
     if len(values_at(point, results, tuning.aim.name)) < len(point.seeds):
         return Ended.UNMEASURED, None
@@ -62,7 +67,9 @@ def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[E
 
 
 def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if a point is significantly worse than `leader` on their common seeds."""
+    """Return True if the aim of `point` is significantly worse than the aim of `leader`, on the seeds of
+    both points.
+    """
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, leader))
     both = [seed for seed in ours if seed in theirs]
     if len(both) < 2:
@@ -72,32 +79,40 @@ def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str,
 
 
 def is_same(tuning: Tuning, point: Point, other: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if two points have the same aim on every common seed, so that more seeds hardly separate them."""
+    """Return True if two points have the same aim on each seed of both points. More seeds would hardly distinguish
+    the points.
+    """
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, other))
     return all(ours[seed] == theirs[seed] for seed in ours if seed in theirs)
 
 
 def keeps_bounds(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> bool:
+    """Return True if all bounds are held on the seeds of the point."""
     return all(judged(bound, point, results).held for bound in tuning.bounds)
 
 
 def excess(judgement: Judgement) -> float:
-    """Return how far a metric is outside its bound, as a share of the bound; 1 if it was not measured."""
+    """Return the distance of a value from the bound that it breaks, divided by the smallest absolute bound that is
+    not 0. Return 0 if the value breaks no bound, and 1 without a value or with a failed run.
+    """
     if judgement.value is None or judgement.failures:
         return 1.0
-    budget = judgement.budget
-    bounds = [abs(bound) for bound in (budget.at_least, budget.at_most) if bound]
+    bounds = [abs(bound) for bound in judgement.budget.bounds.values() if bound]
     return judgement.excess / min(bounds) if bounds else judgement.excess
 
 
 def aim_of(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> float:
-    """Return the mean of the aim over a point's seeds, negated if more is better; infinity if it was not measured."""
+    """Return the mean of the aim over a point's seeds, so that less is better (`Tuning.better`); infinity if
+    unknown.
+    """
     mean = mean_of(values_at(point, results, tuning.aim.name))
     return inf if mean is None else tuning.better(mean.mean)
 
 
 def _is_broken(bound: Budget, point: Point, results: Mapping[str, Row], all_seeds: int) -> bool:
-    """Return True if the bound is broken, and more seeds are unlikely to change that."""
+    """Return True if a point breaks the bound and further seeds are unlikely to change this, or if a run has no
+    value.
+    """
     values = values_at(point, results, bound.figure.name)
     if len(values) < len(point.seeds):
         return True
@@ -120,7 +135,7 @@ _ATTEMPTS_EACH = 20
 
 
 def distributions(axes: Sequence[Axis]) -> dict[str, BaseDistribution]:
-    """Return Optuna's distribution for the steps of each axis, by the axis's index as text."""
+    """Return Optuna's distribution of the indexes of steps on each axis, by the index of the axis as text."""
     found: dict[str, BaseDistribution] = {}
     for number, axis in enumerate(axes):
         last = len(axis.steps) - 1
@@ -130,8 +145,12 @@ def distributions(axes: Sequence[Axis]) -> dict[str, BaseDistribution]:
 
 
 class Optimiser:
+    """The choice of combinations by Optuna's sampler TPE, which learns from the results of earlier combinations."""
+
     def __init__(self, space: Space, seed: int, first: Sequence[Steps]) -> None:
-        """Create the optimiser. It tries the combinations `first` before all others."""
+        """Create the optimiser. `ask` returns the combinations `first` before all others. `seed` is the
+        random seed.
+        """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", module="optuna")
         self._space = space
@@ -139,13 +158,16 @@ class Optimiser:
         self._distributions = distributions(space.axes)
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         self._asked: dict[Steps, Any] = {}
+        """Optuna's trial of each combination that `ask` returned; None if the combination has a result."""
         self._best: tuple[float, float, Steps] | None = None
-        """Excess, aim and steps of the best combination; a smaller excess counts before a smaller aim."""
+        """The excess (summed over metrics), aim and steps of the best combination: that with the smallest excess and,
+        among equal ones, the smallest aim.
+        """
         for steps in first:
             self._study.enqueue_trial(self._parameters(steps))
 
     def ask(self, count: int) -> list[Steps]:
-        """Return untried combinations, at most `count`."""
+        """Return at most `count` valid combinations that no call has returned before."""
         batch: list[Steps] = []
         for _ in range(count * _ATTEMPTS_EACH):
             if len(batch) == count:
@@ -168,17 +190,20 @@ class Optimiser:
         return batch
 
     def tell(self, steps: Steps, aim: float | None, excesses: Mapping[str, float]) -> None:
-        """Record the result of a combination: the aim (less is better; None if not measured), and how far it exceeds
-        each bound.
+        """Record the first result of a combination; ignore further results. A lower `aim` is better; None is an aim
+        without a value. `excesses` has the result of `excess` for each bounded metric.
         """
         trial = self._asked[steps]
+        if trial is None:
+            return
+        self._asked[steps] = None
         for name, excess in excesses.items():
             trial.set_constraint(name, excess)
         trial.set_constraint("measured", float(aim is None))
         self._study.tell(trial, 0.0 if aim is None else aim)
         if aim is not None:
-            worth = (sum(excesses.values()), aim, steps)
-            self._best = worth if self._best is None else min(self._best, worth)
+            candidate = (sum(excesses.values()), aim, steps)
+            self._best = candidate if self._best is None else min(self._best, candidate)
 
     def _parameters(self, steps: Steps) -> dict[str, int]:
         return dict(zip(self._distributions, steps, strict=True))

@@ -1,15 +1,27 @@
 """The search in one condition: batches of points race until runs or combinations are used up.
 
-In a race, the points of a batch get more and more seeds (`rungs`). After each round, points that break a bound or are
-significantly worse than the leader end. The finals give the best points more seeds.
+Terms:
+
+* A condition is a step of an axis that is not searched, such as churn.
+* The base is the scenario of the condition without steps of the searched axes.
+* A combination is one step of each searched axis; its point is the base with these steps.
+* The aim is the metric to optimise. Bounds limit metrics.
+* A race gives the points of a batch more seeds in each round (`rungs`). A point ends when it gets no more seeds.
+* The leader is the point with the best aim among the points that meet the bounds.
+* The finals give more seeds to the best points (finalists) if the race does not distinguish them.
+* Fresh seeds are seeds that neither the race nor the finals use.
+
+After each round of a race, points that break a bound or are significantly worse than the leader end. After the last
+race come the finals. Then the base and the best point run with fresh seeds.
 
 Rules:
 
-* All decisions depend only on the file and on the rows of runs, not on the number of tasks at a time or on runs that
+* All decisions depend only on the file and on the rows of runs, not on the number of parallel tasks or on runs that
   existed before. So a search that continues after a kill has the same result.
-* A point that lost to a leader returns when that leader breaks a bound with more seeds.
-* If too few runs are left, points end with the seeds that they have, the least promising ones first.
-* The answer is the best point of the finals that keeps its bounds on fresh seeds, too.
+* A point that ended because of a leader returns when that leader breaks a bound with more seeds.
+* If too few runs are left for all points of a batch, the least promising points end with the seeds that they have.
+* The answer is the best point that also keeps its bounds on fresh seeds. At most `CONFIRMATIONS` points are tried
+  there.
 """
 
 from __future__ import annotations
@@ -22,8 +34,8 @@ from typing import TypeAlias
 from hearsay.studies.budgets import Budget, judged
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
+from hearsay.studies.results import values_at
 from hearsay.studies.statistics import mean_of
-from hearsay.studies.tables import values_at
 from hearsay.studies.tuning.optimiser import (
     Ended,
     Optimiser,
@@ -40,23 +52,24 @@ from hearsay.studies.tuning.space import Space, Steps
 from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
 
 BATCH = 8
-"""Number of points in a race. It is the same on every machine, since the result depends on it."""
+"""Maximum number of points in a batch. It does not depend on the machine, since the result depends on it."""
 
 MakeRuns: TypeAlias = Callable[[Sequence[Point]], Mapping[str, Row]]
-"""Executes the missing runs of these points, and returns the rows of all runs."""
+"""A function that executes the missing runs of some points, and returns the rows of all runs of the tuning."""
 
 
 @dataclass(slots=True)
 class Tried:
-    """A point that was tried, with the seeds that it had."""
+    """A point that was tried. `point.seeds` are the seeds that it has had so far."""
 
     steps: Steps
     point: Point
     ended: Ended | None = None
+    """The reason why the point ended; None while it races."""
     broken: Budget | None = None
-    """The bound that the point breaks, if it ended for that reason."""
+    """The bound that the point breaks, if `ended` is `BREAKS`."""
     beaten_by: Steps | None = None
-    """The steps of the leader that was significantly better, if it ended for that reason."""
+    """The steps of the leader that was significantly better, if `ended` is `BEATEN`."""
 
 
 @dataclass(slots=True)
@@ -65,39 +78,44 @@ class Searched:
 
     tuning: Tuning
     condition: int | None
+    """The index of the condition; None without conditions."""
     start: Point
-    """The unchanged base, with all seeds of the search."""
+    """The point of the base, with all seeds of the race."""
     tried: list[Tried] = field(default_factory=list[Tried])
     runs: int = 0
+    """Runs of the races, without runs of the base."""
     finalists: int = 0
-    """Number of points that got additional seeds, because `seeds` did not separate them."""
+    """Number of points in the finals; 0 without finals."""
     final_runs: int = 0
-    """Runs of the finals, in addition to `runs`."""
+    """Runs of the finals, which are not in `runs`."""
     results: Mapping[str, Row] = field(default_factory=dict[str, Row])
     best: Tried | None = None
     """The best point that also meets its bounds on fresh seeds."""
     confirmed: tuple[Point, Point] | None = None
-    """Base and best on fresh seeds."""
+    """The base and the best point, with fresh seeds."""
 
     @property
     def label(self) -> str:
+        """Return the label of the condition; the empty string without conditions."""
         conditions = self.tuning.conditions
         return "" if conditions is None or self.condition is None else conditions.labels[self.condition]
 
     @property
     def title(self) -> str:
-        """Return the condition as text, "share of nodes away 0.1"; empty without conditions."""
+        """Return the condition as text, such as "share of nodes away 0.1"; the empty string without conditions."""
         conditions = self.tuning.conditions
         return "" if conditions is None else f"{conditions.name} {self.label}"
 
     @property
     def label_words(self) -> str:
-        """Return the prefix of lines about the condition: "share of nodes away 0.1: "; empty without conditions."""
+        """Return the beginning of lines about the condition, such as "share of nodes away 0.1: ", or the empty
+        string.
+        """
         return f"{self.title}: " if self.title else ""
 
     @property
     def points(self) -> list[Point]:
-        """Return all points that were tried, with all their seeds, including fresh ones."""
+        """Return all points that were tried. The best point also has the fresh seeds."""
         fresh = {} if self.confirmed is None else {self.confirmed[1].name: self.confirmed[1].seeds}
         return [
             replace(each.point, seeds=(*each.point.seeds, *fresh.get(each.point.name, ()))) for each in self.tried
@@ -105,9 +123,10 @@ class Searched:
 
     @property
     def keeping(self) -> list[Tried]:
-        """Return the points that had all seeds and meet the bounds, the best first.
+        """Return the points that had all seeds of the race and meet the bounds, the best first.
 
-        Points with more seeds in the finals come first, then those with the better aim.
+        Points with more seeds, from the finals, come first. Points with the same number of seeds are in the order of
+        their aims.
         """
         finished = [each for each in self.tried if each.ended is Ended.FINISHED]
         keeping = [each for each in finished if keeps_bounds(self.tuning, each.point, self.results)]
@@ -118,33 +137,36 @@ class Searched:
 
     @property
     def nearest(self) -> Tried | None:
-        """Return the point that exceeds its bounds least, if possible one that had all seeds; None if none is
-        measured.
+        """Return the point with the smallest `excess_of`, among the points that had all seeds of the race or, without
+        such a point, among all points without a failed run or missing aim. Return None if there is no such point
+        either.
         """
         known = [each for each in self.tried if each.ended not in (Ended.FAILED, Ended.UNMEASURED)]
         finished = [each for each in known if each.ended is Ended.FINISHED]
         return min(finished or known, key=lambda each: self.excess_of(each.point), default=None)
 
     def settings(self, tried: Tried) -> dict[str, object]:
-        """Return the keys that a combination sets, with their values."""
+        """Return the values that the steps of a point give to keys of the scenario, by key. Decimals are floats."""
         steps = zip(self.tuning.axes, tried.steps, strict=True)
         settings = [setting for axis, step in steps for setting in axis.settings(step)]
         return {key: float(value) if isinstance(value, Decimal) else value for key, value in settings}
 
     def excess_of(self, point: Point) -> float:
+        """Return the sum of the result of `excess` for each bound."""
         return sum(excess(judged(bound, point, self.results)) for bound in self.tuning.bounds)
 
 
 class Search:
+    """The search in one condition."""
+
     def __init__(self, space: Space, make: MakeRuns, first: Sequence[Steps]) -> None:
-        """Search a space, beginning with the combinations `first`."""
+        """Create the search of a space. The search tries the combinations `first` before all others."""
         self._tuning = space.tuning
         self._space = space
         self._make = make
         self._found = Searched(space.tuning, space.condition, space.start)
         self._optimiser = Optimiser(space, space.tuning.search_seed, first)
         self._rungs = rungs(len(space.tuning.seeds))
-        self._reported: set[Steps] = set()
 
     def run(self) -> Searched:
         found = self._found
@@ -152,14 +174,15 @@ class Search:
         while batch := self._next_batch():
             self._race(batch)
             for each in batch:
-                if each.steps not in self._reported:
-                    self._report_result(each)
+                self._report_result(each)
         self._play_finals()
         self._confirm()
         return found
 
     def _next_batch(self) -> list[Tried]:
-        """Return the next points: those that lost to a leader that breaks a bound, then new ones of the optimiser."""
+        """Return the next batch: the points that return because the leader that ended them breaks a bound, and then
+        new points of the optimiser. An empty batch ends the races.
+        """
         back = sorted(self._eliminated_by_disqualified(), key=self._rank)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
@@ -172,7 +195,7 @@ class Search:
         return [*back, *new]
 
     def _eliminated_by_disqualified(self) -> list[Tried]:
-        """Return the points that were eliminated by a point which then, on more seeds, broke a bound."""
+        """Return the points that ended because of a leader that now breaks a bound."""
         tried, results = self._found.tried, self._found.results
         fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
         return [each for each in tried if each.beaten_by in fallen]
@@ -196,7 +219,9 @@ class Search:
             each.ended = each.ended or Ended.FINISHED
 
     def _affordable(self, waiting: list[Tried], count: int) -> list[Tried]:
-        """Return the points for which runs up to `count` seeds are left, and count these runs; the others end."""
+        """Return the points that can get `count` seeds with the runs that are left, and add these runs to the used
+        runs. End all other points.
+        """
         alive: list[Tried] = []
         for each in sorted(waiting, key=self._rank):
             cost = count - len(each.point.seeds)
@@ -208,7 +233,7 @@ class Search:
         return alive
 
     def _rank(self, tried: Tried) -> tuple[float, float, Steps]:
-        """Return a sort key: less is more promising."""
+        """Return a sort key that puts the most promising point first."""
         found = self._found
         return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
 
@@ -228,7 +253,9 @@ class Search:
                 each.ended, each.beaten_by = Ended.BEATEN, leader.steps
 
     def _leader(self, seeds: int) -> Tried | None:
-        """Return the best point on the first `seeds` seeds, among those that had as many and meet the bounds."""
+        """Return the point with the best aim on the first `seeds` seeds, among the points that have not ended early,
+        have at least this number of seeds and meet the bounds; None if there is none.
+        """
         results = self._found.results
         keeping = [
             each
@@ -250,7 +277,6 @@ class Search:
         excesses = {
             bound.figure.name: excess(judged(bound, tried.point, found.results)) for bound in self._tuning.bounds
         }
-        self._reported.add(tried.steps)
         self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
 
     def _play_finals(self) -> None:
@@ -272,7 +298,10 @@ class Search:
                     each.ended, each.broken = out
 
     def _contested(self, finalists: Sequence[Tried]) -> list[Tried]:
-        """Return the best finalist and those not significantly worse, unless they have equal aims; empty if none."""
+        """Return the best finalist that meets the bounds, and the finalists that meet the bounds and are neither
+        significantly worse than the best nor have the same aim on every seed. Return an empty list if that is fewer
+        than two points.
+        """
         found, tuning = self._found, self._tuning
         keeping = [each for each in found.keeping if each in finalists]
         if not keeping:
@@ -287,7 +316,9 @@ class Search:
         return [leader, *others] if others else []
 
     def _confirm(self) -> None:
-        """Run the best point on fresh seeds; if it breaks its bounds there, try the next best."""
+        """Run the base and the best point on fresh seeds. If the point breaks its bounds there, try the next best
+        point.
+        """
         fresh = self._tuning.fresh_seeds
         start = replace(self._found.start, seeds=fresh)
         for tried in self._found.keeping[:CONFIRMATIONS]:

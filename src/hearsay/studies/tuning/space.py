@@ -1,21 +1,23 @@
-"""The combinations that may be tried: steps of all axes that together are a valid scenario.
+"""The combinations that may be tried. A combination is one step of each axis; the steps must make a valid scenario.
 
 Rules:
 
 * Parameters that must fit each other (degree_low ≤ degree ≤ degree_high) need no declaration: an invalid combination
   is left out before any run.
 * A step that is in no valid combination is a mistake, reported with its file and line.
-* Up to `MOST_LISTED` combinations are checked before the search begins; otherwise each is checked when it is drawn.
+* If there are at most `MOST_LISTED` combinations, all are checked before the search begins; otherwise each is checked
+  when it is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations_with_replacement, product
 from random import Random
 from typing import TypeAlias
 
-from hearsay.studies.checked_file import StudyError
+from hearsay.studies.checked_file import StudyError, all_of
 from hearsay.studies.points import Point, point_of
 from hearsay.studies.tuning.tune_file import Tuning
 
@@ -27,7 +29,7 @@ MOST_TRIES = 300
 
 
 class Space:
-    """The combinations in one condition."""
+    """The valid combinations in one condition. `condition` is the index of the condition; None without conditions."""
 
     def __init__(self, tuning: Tuning, condition: int | None) -> None:
         self.tuning = tuning
@@ -38,17 +40,18 @@ class Space:
             self._base = tuning.base.at([tuning.conditions], [condition])
         self._fits: dict[Steps, bool] = {}
         self.listed: list[Steps] | None = None
-        """All valid combinations, if there are few enough to check all."""
-        self.start = point_of(self._base.scenario(), tuning.seeds, ())
-        """The unchanged base."""
+        """All valid combinations; None if there are more than `MOST_LISTED` combinations."""
+        self.start = point_of(self._base, tuning.seeds, ())
+        """The point of the base in this condition, without steps of the searched axes."""
         if tuning.combinations <= MOST_LISTED:
             every = product(*(range(len(axis.steps)) for axis in self.axes))
             self.listed = [steps for steps in every if self.has(steps)]
-        self.examples = self._examples()
-        """Points that together have every step of every axis."""
+        steps = [(number, step) for number, axis in enumerate(self.axes) for step in range(len(axis.steps))]
+        self.examples = all_of(partial(self._example, *each) for each in steps)
+        """Valid points, one for each step of each axis."""
 
     def has(self, steps: Steps) -> bool:
-        """Return True if a combination is a valid scenario."""
+        """Return True if a combination makes a valid scenario."""
         if steps not in self._fits:
             try:
                 self._base.at(self.axes, steps).scenario()
@@ -59,11 +62,14 @@ class Space:
         return self._fits[steps]
 
     def point(self, steps: Steps, seeds: tuple[int, ...]) -> Point:
-        """Return the point of a valid combination."""
-        return point_of(self._base.at(self.axes, steps).scenario(), seeds, self._study_steps(steps))
+        """Return the point of a combination. Raise `StudyError` if the combination is invalid."""
+        study_steps = steps if self.condition is None else (self.condition, *steps)
+        return point_of(self._base.at(self.axes, steps), seeds, study_steps)
 
     def others(self, near: Steps | None, chance: Random) -> Iterator[Steps]:
-        """Yield valid combinations in random order: neighbours of `near` first, then any."""
+        """Yield valid combinations in random order: first the neighbours of `near` unless it is None, then others. A
+        combination may come more than once.
+        """
         if near is not None:
             yield from filter(self.has, self._neighbours(near, chance))
         if self.listed is not None:
@@ -72,7 +78,9 @@ class Space:
             yield from filter(self.has, (self._any(chance) for _ in range(MOST_TRIES)))
 
     def _neighbours(self, steps: Steps, chance: Random) -> list[Steps]:
-        """Return the combinations one step away on one axis or two."""
+        """Return in random order `steps` itself and the combinations, valid or not, that differ from `steps` by one
+        step on one or two axes, or by two steps on one axis.
+        """
         found: set[Steps] = set()
         for number, other in combinations_with_replacement(range(len(steps)), 2):
             for move, other_move in product((-1, 1), (-1, 0, 1)):
@@ -83,29 +91,13 @@ class Space:
                     found.add(tuple(moved))
         return chance.sample(sorted(found), len(found))
 
-    def _study_steps(self, steps: Steps) -> Steps:
-        """Return the steps on the axes of `Tuning.study`: the condition's step, if there is one, then `steps`."""
-        return steps if self.condition is None else (self.condition, *steps)
-
     def _any(self, chance: Random) -> Steps:
         return tuple(chance.randrange(len(axis.steps)) for axis in self.axes)
 
-    def _examples(self) -> list[Point]:
-        found: list[Point] = []
-        problems: dict[str, None] = {}
-        for number, axis in enumerate(self.axes):
-            for step in range(len(axis.steps)):
-                example = self._example(number, step)
-                if example is None:
-                    problems |= dict.fromkeys(self._mistakes(number, step))
-                else:
-                    found.append(example)
-        if problems:
-            raise StudyError(problems)
-        return found
-
-    def _example(self, number: int, step: int) -> Point | None:
-        """Return a valid point with this step of axis `number`; None if none is found."""
+    def _example(self, number: int, step: int) -> Point:
+        """Return a valid point with this step on axis `number`. If none is found, raise `StudyError` with the
+        mistakes in the combination of this step with the first step of each other axis.
+        """
         if self.listed is not None:
             fitting = (steps for steps in self.listed if steps[number] == step)
         else:
@@ -114,29 +106,18 @@ class Space:
             moved = ((*steps[:number], step, *steps[number + 1 :]) for steps in drawn)
             fitting = (steps for steps in moved if self.has(steps))
         steps = next(fitting, None)
-        return None if steps is None else self.point(steps, self.tuning.seeds)
-
-    def _mistakes(self, number: int, step: int) -> list[str]:
-        """Return why a step is in no valid combination: its errors with the first step of each other axis, if any."""
+        if steps is not None:
+            return self.point(steps, self.tuning.seeds)
         first = [0] * len(self.axes)
         first[number] = step
-        try:
-            self._base.at(self.axes, first).scenario()
-        except StudyError as error:
-            return error.problems
-        return [f"{self.axes[number].places[step]}: {self.axes[number].labels[step]} fits with no other axis"]
+        self._base.at(self.axes, first).scenario()
+        axis = self.axes[number]
+        raise StudyError([f"{axis.places[step]}: {axis.labels[step]} is in no valid combination with the other axes"])
 
 
 def spaces(tuning: Tuning) -> list[Space]:
-    """Return a space for each condition, or one without conditions. Raise `StudyError` with every invalid value."""
+    """Return a space for each condition, or one space without conditions. Raise `StudyError` with all
+    invalid values.
+    """
     conditions = range(len(tuning.conditions.steps)) if tuning.conditions is not None else [None]
-    found: list[Space] = []
-    problems: dict[str, None] = {}
-    for condition in conditions:
-        try:
-            found.append(Space(tuning, condition))
-        except StudyError as error:
-            problems |= dict.fromkeys(error.problems)
-    if problems:
-        raise StudyError(problems)
-    return found
+    return all_of(partial(Space, tuning, condition) for condition in conditions)

@@ -1,7 +1,7 @@
-"""Arrow's functions over columns, and foreign tables with texts in place of dictionaries.
+"""Arrow's functions over columns, and functions that read foreign tables with plain texts.
 
-Only imports of foreign traces and reports need `pyarrow.compute`, which loads slowly, so no other module of this
-package imports it.
+`pyarrow.compute` loads slowly, and only imports of foreign traces, reports and `hearsay.api` need it. So no other
+module of this package imports it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ BYTES_PER_ROW = 256
 
 
 def read_plain(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """Return columns of a file (None: all) as an Arrow table, with texts in place of dictionaries.
+    """Return columns (None: all) of a Parquet file as an Arrow table, with plain texts in place of dictionary arrays.
 
-    Raises one of `hearsay.trace.folder.arrow.DAMAGED` if the columns are damaged.
+    Raises one of the errors in `hearsay.trace.folder.arrow.DAMAGED` if the columns cannot be read.
     """
     return plain(open_foreign(path, columns).read(columns, use_threads=False))
 
 
 def plain(table: Any) -> Any:
-    """Return the table with texts in place of dictionaries. Raises `ValueError` if the texts are too long."""
+    """Return an Arrow table with plain texts in place of dictionary arrays.
+
+    Raises `ValueError` if the texts need too much memory.
+    """
     most = BASE_BYTES + BYTES_PER_ROW * table.num_rows
     for place, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type):

@@ -1,8 +1,8 @@
-"""Files that exist whole or not at all, also after a power cut.
+"""Files that exist whole or not at all, even after a power cut.
 
-A file is written under a temporary name, synced and renamed, and its directory is synced. A file with its final name
-has all of its bytes. Nothing is written through a link: the temporary name is random and must not exist, and a link
-with the final name is refused.
+A file is written under a temporary name, synced and renamed, and its directory is synced. So a file that has its
+final name has all of its bytes. Nothing is written through a link: the temporary name is random and must not exist,
+and a link with the final name is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 TEMPORARY_NAMES = f".*.{'[0-9a-f]' * 8}.tmp"
-"""A pattern of the temporary names."""
+"""A pattern (glob) that matches all temporary names."""
 
 
 def sync_directory(directory: Path) -> None:
@@ -29,7 +29,10 @@ def sync_directory(directory: Path) -> None:
 
 
 class DurableFile:
-    """A file that is being written, with the checksum of its bytes. pyarrow can write to it."""
+    """A file that is being written, and the checksum of its bytes. pyarrow can write into it.
+
+    Raises `OSError` if `final` is a link.
+    """
 
     def __init__(self, final: Path) -> None:
         if final.is_symlink():
@@ -67,7 +70,7 @@ class DurableFile:
         return self._checksum.hexdigest()
 
     def discard(self) -> None:
-        """Remove the temporary file. Never raises, since callers call it after another error."""
+        """Remove the temporary file. This never raises, because callers call it after another error."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -75,7 +78,10 @@ class DurableFile:
 
 
 def write_durably(final: Path, content: bytes | Callable[[DurableFile], object]) -> tuple[int, str]:
-    """Write a file, given its bytes or a function that writes it. Returns its size and SHA-256."""
+    """Write the file `final`, and return its size in bytes and its SHA-256 in hexadecimal.
+
+    `content` is its bytes, or a function that writes them.
+    """
     file = DurableFile(final)
     try:
         if isinstance(content, bytes):

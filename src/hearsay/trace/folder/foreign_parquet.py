@@ -1,4 +1,4 @@
-"""Parquet files of unknown origin, which are read only if they expand to a bounded multiple of their size."""
+"""Parquet files of unknown origin. A file is read only if its values fit into a bounded multiple of its size."""
 
 from __future__ import annotations
 
@@ -21,40 +21,46 @@ MAX_FOOTER_BYTES = 1 << 20
 BASE_VALUES = 1_000_000
 BASE_BYTES = 64 << 20
 PER_BYTE = 64
-"""Values, and unpacked bytes, that are allowed per byte of a file, in addition to `BASE_VALUES` and `BASE_BYTES`. Our
-own files have at most 20."""
+"""A file of n bytes may have `BASE_VALUES + n * PER_BYTE` values, and `BASE_BYTES + n * PER_BYTE` bytes of unpacked
+pages. In files of this program, each of these numbers is at most 20 per byte."""
 
 _FLAT_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY"}
 _HEADER_BYTES = (1 << 12, 1 << 22)
-"""Bytes that are read for the header of a page: first this number, then, if the header is longer, that one."""
+"""Numbers of bytes that are read for the header of a page.
+
+The second is used if the header is longer than the first.
+"""
 _MAX_DEPTH = 12
 _INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
 """Types in Thrift's compact protocol."""
 _FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
-"""Bytes that follow a field of the other types: true, false, a byte, a double."""
+"""The number of bytes of a value in a struct, by the number of its type (true, false, a byte, a double)."""
 _UNPACKED, _PACKED = 2, 3
-"""Field numbers in a page's header: the page's sizes in bytes before and after compression."""
+"""Field numbers in a page's header: the sizes of the page in bytes, without and with compression."""
 _GROUPS, _CHUNKS, _ROWS, _ABOUT = 4, 1, 3, 3
-"""Field numbers in the footer: row groups; in a group its columns and number of rows; in a column its metadata."""
+"""Field numbers: of the row groups in the footer, of a group's columns and row count, and of a column's metadata."""
 _VALUES, _LENGTH, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
+"""Field numbers in a column's metadata: number of values, bytes in the file, offsets of data and dictionary pages."""
 _PLAIN_CHUNK = set(range(1, 8))
-"""Field numbers of an unencrypted column in a row group. pyarrow aborts the process at encrypted columns."""
+"""Field numbers that an unencrypted column has in a row group. At an encrypted column, pyarrow aborts the process."""
 
 
 def open_foreign(
     path: Path | str, columns: Collection[str] | None = None, groups: Collection[int] | None = None
 ) -> Any:
-    """Open a file as a `ParquetFile`, to read these columns of these row groups (None: all).
+    """Open a file as a `ParquetFile`, to read these columns (None: all) of these row groups (None: all).
 
-    Read it with `use_threads=False`: a thread of Arrow that still holds the file when Python ends aborts the process.
-    Raises `OSError`, `ValueError` or an Arrow error if it is not Parquet, or needs too much memory.
+    Callers must read with `use_threads=False`: if a thread of Arrow still uses the file when Python ends, the process
+    aborts. Raises `OSError`, `ValueError` or an Arrow error if the file is not Parquet, if what will be read needs
+    too much memory, or if a column is not one of plain numbers or texts.
     """
     source = open_regular(path)
     size = os.fstat(source.fileno()).st_size
     footer = _footer(source.fileno(), size)
     metadata: Any = parquet.read_metadata(source)
     every = [metadata.schema.column(place) for place in range(metadata.num_columns)]
-    names = None if columns is None else {name.partition(".")[0] for name in columns}  # nested columns, too
+    # The nested name `a.b` belongs to the column `a`.
+    names = None if columns is None else {name.partition(".")[0] for name in columns}
     wanted = [place for place, each in enumerate(every) if names is None or each.path.partition(".")[0] in names]
     for column in (every[place] for place in wanted):
         if column.path != column.name or column.max_repetition_level or column.physical_type not in _FLAT_TYPES:
@@ -80,7 +86,7 @@ def open_foreign(
 
 
 def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
-    """Raise `ValueError` if a file of this size expands to more than the bound: `base`, and more for each byte."""
+    """Raise `ValueError` if `amount` is larger than `base + PER_BYTE * file_bytes`."""
     most = base + PER_BYTE * file_bytes
     if amount > most:
         raise ValueError(f"{amount} {what} in {file_bytes} bytes; at most {most} are read")
@@ -113,7 +119,7 @@ def _require_few_bytes(descriptor: int, chunks: Iterable[dict[int, int]], file_b
 
 
 def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
-    """Return the packed and unpacked size of the page that begins here, and the size of its header."""
+    """Return the compressed, the uncompressed and the header's size, in bytes, of the page at offset `at`."""
     for window in _HEADER_BYTES:
         with suppress(IndexError):
             fields, header = _read_struct(os.pread(descriptor, window, at), 0, _MAX_DEPTH)
@@ -124,9 +130,9 @@ def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:
 
 
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Return the fields by number of a struct in Thrift's compact protocol, and its end.
+    """Return the fields by number of the struct at offset `at` (Thrift's compact protocol), and the offset after it.
 
-    A repeated field is an error, since readers differ in which of its values they use.
+    A repeated field is an error, because readers differ in which of the values they use.
     """
     fields: dict[int, Any] = {}
     number = 0
@@ -140,7 +146,10 @@ def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int, fixed: Mapping[int, int]) -> tuple[Any, int]:
-    """Return an integer, a list or a struct; None for other types, which are skipped."""
+    """Return the value at offset `at`, and the offset after it.
+
+    Values of other types than integers, lists and structs are skipped: None is returned for them.
+    """
     if kind in _INTEGERS:
         return _read_integer(data, at)
     if kind == _BINARY:

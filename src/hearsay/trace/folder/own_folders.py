@@ -2,12 +2,13 @@
 
 Rules:
 
-* A folder is ours if it has our marker, a small file with format, version and kind of content. Any other folder
-  that is not empty is refused before anything in it changes.
-* Only files that we wrote are replaced and removed, by their names and places. Other files in the folder stay.
-* Links are not followed: the folder itself must not be a link, and links inside it are left alone.
-* One process at a time writes. It holds a lock (flock) on a file that names the process; the lock ends at the latest
-  when the process ends.
+* A folder belongs to this program ("is ours") if it has a marker: a small file with a format, a version and the kind
+  of content. A folder that is neither empty nor ours is refused before anything in it changes.
+* Only files that this program writes are replaced or removed. They are recognised by their names and places. Other
+  files in the folder stay.
+* Links are not followed: the folder itself must not be a link, and links inside it are not changed.
+* Only one process at a time writes into a folder. It locks (flock) a file in the folder, and writes its own name into
+  this file. The lock ends at the latest when the process ends. File systems without locks are an exception.
 """
 
 from __future__ import annotations
@@ -20,22 +21,16 @@ import re
 import socket
 import sys
 import weakref
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK
 
 from hearsay.trace.folder.durable import sync_directory
-from hearsay.trace.folder.manifest import (
-    MARKER,
-    Holds,
-    marked,
-    status_of,
-)
+from hearsay.trace.folder.manifest import MARKER, Holds, RunFolderError, lstat_of, marked
 from hearsay.trace.folder.manifest import MARKER_FORMAT as FORMAT
 from hearsay.trace.folder.manifest import MARKER_VERSION as VERSION
-from hearsay.trace.language.errors import RunFolderError
 
 LOCKS = ".hearsay-*.lock"
 
@@ -56,13 +51,16 @@ _NOUNS = {
 
 
 class OwnFolder:
-    """A folder that only this process may write into, until it is released or garbage collected."""
+    """A folder that only this process may write into, until this object is released or garbage collected."""
 
     def __init__(self, path: Path, what: Holds) -> None:
-        """Lock the folder: create a lock file in it, which names this process, and keep it open and locked."""
+        """Lock the folder `path`: create a lock file in it that names this process, and hold a lock on the file.
+
+        Raises `RunFolderError` if another process writes into the folder.
+        """
         self.path = path
         self.found: Holds | None = None
-        """The content of the folder before it was locked; None if it was empty or did not exist."""
+        """The content that the folder had before `claim`; None if it was empty or did not exist."""
         lock = path / f".hearsay-{what}.lock"
         self._release = weakref.finalize(self, _unlock, lock, _locked(lock, path), os.getpid())
 
@@ -75,31 +73,35 @@ class OwnFolder:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @contextmanager
+    def released_on_error(self) -> Generator[None]:
+        """Release the folder if the block raises an exception. An `OSError` becomes a `RunFolderError`."""
+        try:
+            yield
+        except OSError as error:
+            self.release()
+            raise cannot_write(self.path, error) from None
+        except BaseException:
+            self.release()
+            raise
 
-def claim(
-    path: Path,
-    what: Holds,
-    *,
-    also: Collection[Holds] = (),
-    inner: Iterable[str] = (),
-) -> OwnFolder:
-    """Lock a folder, to write `what` into it. It must be new, empty, or have the content `what` or one in `also`.
 
-    `inner` names the folders inside it that will be written into; none of them may be a link.
+def claim(path: Path, what: Holds, *, also: Collection[Holds] = (), inner: Iterable[str] = ()) -> OwnFolder:
+    """Create the folder if necessary, and lock it for writing `what`.
+
+    A folder that is not empty must have the content `what`, or a content in `also`. `inner` are the names of folders
+    inside it into which the caller will write. Neither the folder nor these may be links. Raises `RunFolderError`.
     """
     require_ours(path, what, also=also, inner=inner)
     try:
         path.mkdir(parents=True, exist_ok=True)
         own = OwnFolder(path, what)
-        try:
-            own.found = require_ours(path, what, also=also, inner=inner)
-            if own.found in (None, what):
-                mark(path, what)
-        except BaseException:
-            own.release()
-            raise
     except OSError as error:
         raise cannot_write(path, error) from None
+    with own.released_on_error():
+        own.found = require_ours(path, what, also=also, inner=inner)
+        if own.found in (None, what):
+            mark(path, what)
     return own
 
 
@@ -110,9 +112,12 @@ def require_ours(
     also: Collection[Holds] = (),
     inner: Iterable[str] = (),
 ) -> Holds | None:
-    """Return the folder's content; None if it is empty or missing. Raises if `what` may not be written into it."""
+    """Return the content of a folder; None if it is empty or missing. Do not lock the folder.
+
+    Raises `RunFolderError` if `claim` would refuse the folder with these arguments.
+    """
     try:
-        status = status_of(path)
+        status = lstat_of(path)
         if status is None:
             return None
         refuse_link(path)
@@ -132,14 +137,12 @@ def require_ours(
 
 
 def held_by(path: Path) -> Holds | None:
-    """Return the content of a folder of ours; None for any other folder."""
-    if not is_real_folder(path):
-        return None
-    return marked(path)
+    """Return the content of a folder of this program; None for any other folder, and for a link."""
+    return marked(path) if is_real_folder(path) else None
 
 
 def mark(path: Path, what: Holds) -> None:
-    """Write the marker if there is none."""
+    """Write the marker of the content `what` into a folder. Do nothing if the folder has a valid marker."""
     marker = path / MARKER
     if marked(path) is not None:
         return
@@ -157,29 +160,30 @@ def mark(path: Path, what: Holds) -> None:
 
 
 def is_real_folder(path: Path) -> bool:
-    status = status_of(path)
+    status = lstat_of(path)
     return status is not None and S_ISDIR(status.st_mode)
 
 
 def refuse_link(path: Path) -> None:
-    """Raise if a folder that will be written into is a link."""
+    """Raise `RunFolderError` if the path is a link."""
     if path.is_symlink():
         raise RunFolderError(f"{path}: is a link, and links are not written through; name the folder itself")
 
 
 def refuse_links(path: Path, names: Iterable[str]) -> None:
-    """Raise if one of these names in a folder exists and is not a folder."""
+    """Raise `RunFolderError` if one of these names in the folder `path` exists and is not a folder."""
     for name in names:
-        status = status_of(path / name)
+        status = lstat_of(path / name)
         if status is not None and not S_ISDIR(status.st_mode):
             what = "is a link" if S_ISLNK(status.st_mode) else "is not a folder"
             raise RunFolderError(f"{path / name}: {what}, so nothing is written there; move it away")
 
 
 def remove_written(folder: Path, patterns: Iterable[str]) -> None:
-    """Remove the files that match these patterns, and folders that become empty. `*` does not match a slash.
+    """Remove the files in `folder` that match these patterns, and the matching inner folders that become empty.
 
-    Other files stay, and so do links and their targets.
+    Patterns are relative to `folder`; `*` does not match a slash. Other files stay, and so do links and their
+    targets.
     """
     for pattern in patterns:
         _remove(folder, pattern.split("/"))
@@ -204,7 +208,7 @@ def _remove(folder: Path, parts: list[str]) -> None:
 
 
 def _is_fresh(path: Path) -> bool:
-    """Return whether a folder has nothing but locks, and perhaps an empty marker that a process has just created."""
+    """Return True if a folder has at most lock files and an empty marker, which a process may have just created."""
     entries = {entry.name for entry in path.iterdir() if not _LOCK_NAME.fullmatch(entry.name)}
     return not entries or (entries == {MARKER} and (path / MARKER).lstat().st_size == 0)
 
@@ -229,7 +233,7 @@ def _locked(file: Path, folder: Path) -> int:
 
 
 def _taken(descriptor: int, folder: Path) -> bytes:
-    """Lock the file and return its text. If another process holds the lock, the error names that process."""
+    """Lock the file and return its text. If another process has the lock, raise `RunFolderError` with its name."""
     said = os.pread(descriptor, 400, 0)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,7 +249,7 @@ def _taken(descriptor: int, folder: Path) -> bytes:
 
 
 def _unlock(file: Path, descriptor: int, owner: int) -> None:
-    if os.getpid() == owner:  # a forked process has the file open, too, but must not remove it
+    if os.getpid() == owner:  # a forked child also has the file open, but must not remove it
         with suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), file.lstat()):
                 file.unlink()

@@ -1,4 +1,4 @@
-"""Compilation of loops in ingest and pipeline by numba, and the files in which their machine code is kept."""
+"""The compilation of functions by numba, and the files that store their machine code for later processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config as _config
 
-from hearsay.trace.language.cache_places import cache_places, user_cache
+from hearsay.trace.language.places import cache_places, user_cache
 
 _njit: Any = cast("Any", numba).njit
 _settings: Any = _config
@@ -24,18 +24,22 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class KeptCode:
-    """The machine code of a part of this program, such as the array engine.
+    """The machine code of a part of this program, such as the array engine, and the folder that stores it.
 
-    Code of the same sources with other options has another `variant`.
+    If the same sources are compiled with different options, each set of options has its own `variant`.
     """
 
     part: str
-    rooms: tuple[str, ...]
-    """The packages whose sources the machine code depends on, as folders of `hearsay`."""
+    """The name of the code's folder in the cache."""
+    packages: tuple[str, ...]
+    """The folders in `hearsay` of the packages on whose sources the machine code depends."""
     variant: str = ""
 
     def compile(self, function: Callable[..., object], **options: Any) -> Any:
-        """Return numba's dispatcher of a function that Python calls. The code is kept if `folder` is not None."""
+        """Compile a function that Python calls, and return numba's dispatcher.
+
+        Store its code if there is a `folder`.
+        """
         before = _settings.CACHE_DIR
         _settings.CACHE_DIR = str(self.folder)
         try:
@@ -45,7 +49,7 @@ class KeptCode:
 
     @cached_property
     def folder(self) -> Path | None:
-        """Return the folder of the code; None if none is writable, or if the sources are in a zip."""
+        """Return the folder of the code; None if no cache is writable, or if this package is in a zip."""
         if not _PACKAGE.is_dir():
             return None
         for place in cache_places():
@@ -58,7 +62,10 @@ class KeptCode:
 
     @contextmanager
     def lock(self, entry: str) -> Generator[None]:
-        """Allow only one process at a time to compile a function; other processes wait, and then read its code."""
+        """Let only one process at a time compile the function `entry`.
+
+        Other processes wait, and then read its code.
+        """
         if self.folder is None:
             yield
             return
@@ -67,21 +74,23 @@ class KeptCode:
             yield
 
     def holds(self, entry: str) -> bool:
-        """Return whether the folder has machine code of the function `entry`."""
+        """Return True if the folder has machine code of the function `entry`."""
         return self.folder is not None and any(self.folder.rglob(f"*.{entry}-*.nbc"))
 
     @property
     def is_kept_for_good(self) -> bool:
-        """True if the code is in the user's cache, and not among temporary files."""
+        """Return True if the code is stored in the user's cache. Return False if it is stored among temporary files
+        or not at all.
+        """
         with suppress(RuntimeError):
             return self.folder is not None and self.folder.is_relative_to(user_cache())
         return False
 
     def digest(self, package: Path) -> str:
-        """Return a digest of numba's version and of all sources of the machine code; `package` is their folder."""
+        """Return a digest of numba's version, `variant`, and the machine code's sources in the folder `package`."""
         seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=self.variant.encode())
-        for room in self.rooms:
-            for file in sorted((package / room).rglob("*.py")):
+        for name in self.packages:
+            for file in sorted((package / name).rglob("*.py")):
                 source = file.read_bytes()
                 seen.update(f"{file.relative_to(package).as_posix()} {len(source)}\n".encode())
                 seen.update(source)
@@ -92,13 +101,13 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
-    """Return the function as machine code that runs without the interpreter's lock.
+    """Compile a function of a package such as `ingest` to machine code that runs without the interpreter's lock.
 
-    The function may call compiled functions of its own package, and of trace and core.
+    The function may call compiled functions of its own package, of `trace` and of `core`.
     """
     return cast("Function", _kept_of(function.__module__.split(".")[1]).compile(function))
 
 
 @cache
-def _kept_of(room: str) -> KeptCode:
-    return KeptCode(room, (room, "core", "trace"))
+def _kept_of(package: str) -> KeptCode:
+    return KeptCode(package, (package, "core", "trace"))

@@ -1,7 +1,7 @@
 """Functions that make the rows of frequent events. Written by `tools/row_functions.py`, not by hand.
 
 They are made from `schema.FORMS`, run by recorders and compiled for kernels, so that an event has the same columns
-wherever it is written. `formed_rows.py` makes the rows of all other events.
+wherever it is written. `schema.py` makes the rows of all other events.
 """
 
 from __future__ import annotations

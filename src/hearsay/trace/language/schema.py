@@ -1,39 +1,44 @@
-"""The trace format: one row of 13 integers per event.
+"""The trace format: one row of 13 integers per event, and functions that make rows of rare events and of scores.
 
 Rules:
 
-* A row is 13 int64 in the order of `COLUMNS`; -1 means that there is no value. Frequently run code writes rows as
-  integers; for people and tools there is `TraceRow`, with None and enumerations.
-* Codes are part of the format and of the trace hash: append, never renumber. Kinds, vias and reasons are the core's.
-  In files and for people a code is its enumeration's name in lower case (`wire_name`).
-* A SEND_RPC row stands for one part of an RPC (`kind`): `peer` sends, `remote` receives, `delay_us` is the time until
-  it arrives. A DROP_RPC row means that such a part did not arrive; its time is when the part would have arrived.
-* So a simulated trace has neither RECV_RPC nor DUPLICATE rows: both are derived (`with_derived` in `order.py`).
-* In SCORE rows and the rows of a score's parts, `bytes` has the bits of a float64. Only these rows may have `bytes`
-  below -1. The bits of the integer -1 are a NaN as a float64, so no score is mistaken for a missing value.
-* Every row belongs to one class, and every class has its folder. `message` has all rows about copies of messages,
-  so that all rows of a message are together.
+* A row is 13 int64 in the order of `COLUMNS`; -1 (`NONE`) means that the column has no value in this row. Code that
+  runs often handles rows as integers. Code for people and tools uses `TraceRow`, with None and enumerations.
+* The codes of events, kinds, vias and reasons are part of the format and of the trace hash: new codes are appended,
+  and no code is renumbered. The enumerations of kinds, vias and reasons are those of `core`. Files and pages show a
+  code as the name of the enumeration's member in lower case (`wire_name`).
+* A SEND_RPC row stands for one part of an RPC. `kind` is the kind of the part: `peer` sends the part, `remote`
+  receives it, and `delay_us` is the time until it arrives. A DROP_RPC row means that a part did not arrive; the time
+  of the row is usually the time at which the part would have arrived.
+* So a simulated trace stores neither RECV_RPC nor DUPLICATE rows: both are derived (`with_derived` in `rows.py`).
+* In SCORE rows and in the rows of a score's parts, `bytes` has the bits of a float64. Only these rows may have
+  `bytes` below -1. The bits of the integer -1 are a NaN as a float64, so no score is mistaken for a missing value.
+* Every row belongs to one class, and every class has its own folder. The class `message` has all rows about copies of
+  messages, so that all rows of a message are in one class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
+from importlib.resources import files
 from operator import attrgetter
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, cast
 
-from hearsay.core.language.actions import (
-    OverlayChange,
-    Reason,
-    Via,
-)
-from hearsay.core.language.fast_frozen import fast_init
+from hearsay.core.language.actions import OverlayChange, Reason, Via, fast_init
+from hearsay.core.language.identifiers import Micros, TopicId
 from hearsay.core.language.rpc import PartKind
+from hearsay.core.shell.guarantees import ScoreParts
+from hearsay.trace.language.event_rows import Codes
 
 
 class TraceEvent(IntEnum):
+    """The events of a trace. `events.toml` has their meanings."""
+
     PUBLISH = 0
     DELIVER = 1
     DUPLICATE = 2
@@ -70,18 +75,11 @@ class TraceEvent(IntEnum):
     DIAL = 33
 
 
-OVERLAY_EVENTS: dict[OverlayChange, TraceEvent] = {
-    OverlayChange.NEIGHBOR_UP: TraceEvent.NEIGHBOR_UP,
-    OverlayChange.NEIGHBOR_DOWN: TraceEvent.NEIGHBOR_DOWN,
-    OverlayChange.PASSIVE_ADDED: TraceEvent.PASSIVE_ADD,
-    OverlayChange.PASSIVE_REMOVED: TraceEvent.PASSIVE_REMOVE,
-    OverlayChange.EAGER: TraceEvent.EAGER,
-    OverlayChange.LAZY: TraceEvent.LAZY,
-}
+OVERLAY_EVENTS = {change: TraceEvent[change.name] for change in OverlayChange}
 
 
 class Column(IntEnum):
-    """The index of each column in a row."""
+    """The index of each column in a row. Times and delays are in microseconds."""
 
     TIME_US = 0
     EVENT = 1
@@ -99,105 +97,73 @@ class Column(IntEnum):
 
 
 def wire_name(code: IntEnum) -> str:
-    """Return the name of an event, kind, via or reason in files."""
+    """Return the name by which files show an event, kind, via, reason or column."""
     return code.name.lower()
 
 
-COLUMNS = tuple(column.name.lower() for column in Column)
+COLUMNS = tuple(map(wire_name, Column))
 WIDTH = len(COLUMNS)
 NONE = -1
+CODED: dict[Column, type[IntEnum]] = {
+    Column.EVENT: TraceEvent, Column.KIND: PartKind, Column.VIA: Via, Column.REASON: Reason
+}  # fmt: skip
+"""The columns whose values are codes, and the enumerations of these codes."""
 
 CLASSES = ("message", "rpc", "mesh", "node", "score", "exchange")
 TRACE_FOLDER = "trace"
 
 
 def number_of_id(message_id: bytes) -> int:
-    """Return the number of a message in traces of live nodes: 63 bits of a hash, the same at every node."""
+    """Return the number of a message in traces of live nodes: 63 bits of a hash of its id, the same at every node."""
     return int.from_bytes(blake2b(message_id, digest_size=8).digest(), "big") >> 1
 
 
 def class_folder(trace_class: str) -> str:
-    """Return the folder of a class, relative to the run folder. Query engines read `class=` as a partition."""
+    """Return the folder of a class, relative to the run folder. Because its name begins with `class=`, query engines
+    read it as a partition.
+    """
     return f"{TRACE_FOLDER}/class={trace_class}"
 
 
 class EventForm(NamedTuple):
-    """The declaration of an event: its class, the columns with a value in its rows, except time and event, and its
-    meaning. Rows are made from these declarations (`event_rows.py`, `formed_rows.py`)."""
+    """The declaration of an event in `events.toml`. It determines the rows that `event_rows.py` and `formed_row`
+    create.
+    """
 
     trace_class: str
     columns: tuple[Column, ...]
+    """The columns that have a value in rows of the event, without time and event."""
     meaning: str
 
 
-_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE = Column.KIND, Column.PEER, Column.REMOTE, Column.TOPIC, Column.MESSAGE
-_HOPS, _BYTES, _COUNT, _VIA = Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA
-_DELAY_US, _REASON = Column.DELAY_US, Column.REASON
-_SCORED = (_PEER, _REMOTE, _BYTES)
-_SCORED_IN_TOPIC = (_PEER, _REMOTE, _TOPIC, _BYTES)
-_PART = (_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _BYTES, _COUNT, _VIA)
-
-FORMS: dict[TraceEvent, EventForm] = {
-    TraceEvent.PUBLISH: EventForm(
-        "message", (_PEER, _TOPIC, _MESSAGE, _HOPS, _BYTES), "a message enters the network, once"
-    ),
-    TraceEvent.DELIVER: EventForm(
-        "message", (_PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _VIA), "the application at `peer` gets it"
-    ),
-    TraceEvent.DUPLICATE: EventForm(
-        "message", (_PEER, _REMOTE, _TOPIC, _MESSAGE, _HOPS, _VIA), "a copy that was not the one delivered; derived"
-    ),
-    TraceEvent.REJECT: EventForm(
-        "message",
-        (_KIND, _PEER, _REMOTE, _TOPIC, _MESSAGE, _COUNT, _REASON),
-        "`peer` did not use a message, or `count` parts of an RPC",
-    ),
-    TraceEvent.ADD_PEER: EventForm("node", (_PEER, _REMOTE), "`peer` has a connection to `remote`"),
-    TraceEvent.REMOVE_PEER: EventForm("node", (_PEER, _REMOTE), "… and has it no more"),
-    TraceEvent.RECV_RPC: EventForm("rpc", _PART, "a part arrived; derived"),
-    TraceEvent.SEND_RPC: EventForm("rpc", (*_PART, _DELAY_US), "one row per part"),
-    TraceEvent.DROP_RPC: EventForm("rpc", (*_PART, _REASON), "a part never arrived; its time is when it would have"),
-    TraceEvent.JOIN: EventForm("mesh", (_PEER, _TOPIC), "`peer` joins a topic"),
-    TraceEvent.LEAVE: EventForm("mesh", (_PEER, _TOPIC), "… and leaves it"),
-    TraceEvent.GRAFT: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "`peer` takes `remote` into its mesh"),
-    TraceEvent.PRUNE: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and out of it"),
-    TraceEvent.NODE_UP: EventForm("node", (_PEER,), "a node starts, knowing nothing"),
-    TraceEvent.NODE_DOWN: EventForm("node", (_PEER, _REASON), "a node stops; `lost` if it could not say so itself"),
-    TraceEvent.STATE: EventForm(
-        "node", (_PEER, _BYTES, _COUNT), "sampled size of what a node remembers: `count` entries, `bytes`"
-    ),
-    TraceEvent.NEIGHBOR_UP: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` is in the active view"),
-    TraceEvent.NEIGHBOR_DOWN: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and no more"),
-    TraceEvent.PASSIVE_ADD: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` is in the passive view"),
-    TraceEvent.PASSIVE_REMOVE: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "… and no more"),
-    TraceEvent.EAGER: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: full messages go to `remote`"),
-    TraceEvent.LAZY: EventForm("mesh", (_PEER, _REMOTE, _TOPIC), "episub: `remote` gets announcements"),
-    TraceEvent.SCORE: EventForm("score", _SCORED, "sampled score of `remote` at `peer`, the sum of the next five"),
-    TraceEvent.SCORE_TOPICS: EventForm("score", _SCORED, "the sum over topics, weighted and capped"),
-    TraceEvent.SCORE_P5: EventForm("score", _SCORED, "what the application thinks of it, weighted"),
-    TraceEvent.SCORE_P6: EventForm("score", _SCORED, "for shared addresses"),
-    TraceEvent.SCORE_P7: EventForm("score", _SCORED, "for misbehaviour"),
-    TraceEvent.SCORE_SLOW: EventForm("score", _SCORED, "for a queue that it lets fill up (rust, nim)"),
-    TraceEvent.SCORE_P1: EventForm("score", _SCORED_IN_TOPIC, "time in the mesh, before the topic's weight"),
-    TraceEvent.SCORE_P2: EventForm("score", _SCORED_IN_TOPIC, "first deliveries"),
-    TraceEvent.SCORE_P3: EventForm("score", _SCORED_IN_TOPIC, "too few deliveries in the mesh"),
-    TraceEvent.SCORE_P3B: EventForm("score", _SCORED_IN_TOPIC, "… and when it left the mesh"),
-    TraceEvent.SCORE_P4: EventForm("score", _SCORED_IN_TOPIC, "invalid messages"),
-    TraceEvent.DIAL: EventForm(
-        "exchange", (_PEER, _REMOTE, _TOPIC), "`peer` dials `remote`, as a PRUNE of the topic named it"
-    ),
+_EVENTS: dict[str, dict[str, str]] = tomllib.loads(
+    files("hearsay.trace.language").joinpath("events.toml").read_text(encoding="utf-8")
+)
+FORMS = {
+    TraceEvent[name.upper()]: EventForm(
+        form["class"], tuple(Column[column.upper()] for column in form["columns"].split()), form["meaning"]
+    )
+    for name, form in _EVENTS.items()
 }
+_PLACES = [tuple(map(int, FORMS[event].columns)) for event in TraceEvent]
+"""The indices of the columns that have a value, without time and event, for each event."""
+_EMPTY = (NONE,) * (WIDTH - 2)
+_FLOAT, _INTEGER = Struct("<d"), Struct("<q")
+_PARTS_OF_PEER = [TraceEvent[f"SCORE_{part}"] for part in ("TOPICS", "P5", "P6", "P7", "SLOW")]
+"""The events of the parts of a peer's score, in the order of `PeerParts`."""
+_PARTS_OF_TOPIC = [TraceEvent[f"SCORE_{part}"] for part in ("P1", "P2", "P3", "P3B", "P4")]
+"""The events of the parts of a topic's score, in the order of `TopicParts`."""
 
 
 def class_of(event: int, kind: int) -> str:
-    """Return the class of a row with these codes."""
+    """Return the class of a row whose columns `event` and `kind` have these values."""
     name = FORMS[TraceEvent(event)].trace_class
     return "message" if name == "rpc" and kind == PartKind.PUBLISH else name
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """A row for people and tools; fields in the order of `COLUMNS`."""
+    """A row for people and tools. A column without a value is None. The fields are in the order of `COLUMNS`."""
 
     time_us: int
     event: TraceEvent
@@ -221,7 +187,40 @@ class TraceRow:
         return tuple([NONE if value is None else int(value) for value in _values(self)])
 
 
-_ENUMERATIONS = {Column.EVENT: TraceEvent, Column.KIND: PartKind, Column.VIA: Via, Column.REASON: Reason}
-_KINDS = tuple(_ENUMERATIONS.get(column, int) for column in Column)
+_KINDS = tuple(CODED.get(column, int) for column in Column)
 _values = attrgetter(*COLUMNS)
 _row: Callable[..., TraceRow] = fast_init(TraceRow)
+
+
+def formed_row(event: TraceEvent, time_us: Micros, *values: int) -> Codes:
+    """Return a row of the event. `values` are the values of the columns that `FORMS` declares, in the order there."""
+    row = [time_us, int(event), *_EMPTY]
+    for place, value in zip(_PLACES[event], values, strict=True):
+        row[place] = value
+    return cast("Codes", tuple(row))
+
+
+def bits_of(number: float) -> int:
+    """Return the bits of a float64 as a 64-bit integer. For -0.0, return those of 0.0."""
+    return _INTEGER.unpack(_FLOAT.pack(number + 0.0))[0]
+
+
+def number_of(bits: int) -> float:
+    """Return the float64 with these bits. For a whole column, use `bytes.view(numpy.float64)`."""
+    return _FLOAT.unpack(_INTEGER.pack(bits))[0]
+
+
+def score_rows(
+    time_us: int, observer: int, peer: int, parts: ScoreParts, topic_numbers: Mapping[TopicId, int]
+) -> Iterator[Codes]:
+    """Yield the rows about the score of `peer` at the router of `observer`: a row of the score, and a row of each of
+    its parts that is not 0.
+    """
+    yield formed_row(TraceEvent.SCORE, time_us, observer, peer, bits_of(parts.score))
+    for event, number in zip(_PARTS_OF_PEER, parts.peer, strict=True):
+        if number:
+            yield formed_row(event, time_us, observer, peer, bits_of(number))
+    for topic, counted in parts.topics:
+        for event, number in zip(_PARTS_OF_TOPIC, counted, strict=True):
+            if number:
+                yield formed_row(event, time_us, observer, peer, topic_numbers[topic], bits_of(number))

@@ -82,10 +82,10 @@ function paint() {
     drawn.push(performance.now() - began);
     if (drawn.length > TIMED) drawn.shift();
   }
-  if (began - clocked >= CLOCK_MS) tellClock();
+  if (began - clocked >= CLOCK_MS) showClock();
   if (began - panels >= PANELS_MS) {
     panels = began;
-    tell();
+    showAll();
   }
 }
 
@@ -102,23 +102,23 @@ function putInPlace() {
 
 // The panels.
 
-function tellClock() {
+function showClock() {
   clocked = performance.now();
   write(get("clock"), seconds(moment().now));
 }
 
-// Update the clock, too, so that a paused run shows the time at which it paused.
-function tellLink() {
+// Show the state of the connection. Update the clock, too, so that a paused run shows the time at which it paused.
+function showLink() {
   const { over, paused, gone } = state.state;
   const words = over ? "over" : paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live";
   get("link").className = "";
   if (get("link").textContent === words) return;
   write(get("link"), words);
-  tellClock();
+  showClock();
 }
 
-function tell() {
-  tellChoices();
+function showAll() {
+  showChoices();
   const now = moment();
   const all = state.about.of ?? state.nodes.length;
   const sampled = state.nodes.length < all ? `; ${count(state.nodes.length)} drawn` : "";
@@ -127,25 +127,25 @@ function tell() {
   write(get("pause"), state.state.paused ? "Go on" : "Pause");
   get("pause").disabled = !can("pause") || state.state.over;
   get("paces").hidden = !can("pace");
-  tellPace();
+  showPace();
   get("when").max = Math.max(state.frames.length - 1, 0);
   if (place === null) get("when").value = get("when").max;
   get("live").setAttribute("aria-pressed", String(place === null));
   get("keep").hidden = !state.state.touches;
-  tellRun(now);
-  tellMessage(now);
-  tellDensity(now);
-  tellRates();
-  tellCourse();
-  tellLinks(now);
-  tellScores(now);
+  showRun(now);
+  showMessage(now);
+  showDensity(now);
+  showRates();
+  showCourse();
+  showLinks(now);
+  showScores(now);
   const { lost, refused } = now;
   const lines = [...Object.entries(lost).map(([why, many]) => [`lost: ${why}`, many]), ...Object.entries(refused).map(([why, many]) => [`refused: ${why}`, many])];
   facts(get("refused"), lines.length ? lines.map(([why, many]) => [why.replaceAll("_", " "), count(many)]) : [["nothing", ""]]);
-  tellFrames();
+  showFrames();
 }
 
-function tellPace() {
+function showPace() {
   const select = get("pace");
   if (document.activeElement === select || state.state.pace === undefined) return;
   const pace = String(state.state.pace ?? "max");
@@ -153,7 +153,7 @@ function tellPace() {
   select.value = pace;
 }
 
-function tellChoices() {
+function showChoices() {
   const topics = [...state.topics.map(String), ""];
   options(get("topic"), topics, (value) => shown(state.name(value === "" ? CONNECTIONS : Number(value))));
   const known = messages().slice(-100).reverse();
@@ -171,14 +171,14 @@ function options(select, values, text) {
   select.value = values.includes(chosen) ? chosen : values[0];
 }
 
-// Numbers over the run so far, as in its summary.
-function tellRun({ run }) {
+// Show the numbers of the run so far, as in its summary.
+function showRun({ run }) {
   const late = run.latency_ms ?? [];
   const lines = ["p50", "p90", "p99", "longest"].map((title, at) => [title, late.length ? milliseconds(late[at]) : "–"]);
   facts(get("run"), [["delivered", run.due ? `${percent(run.reached, run.due)} of ${count(run.due)} due` : "–"], ...lines]);
 }
 
-function tellMessage(now) {
+function showMessage(now) {
   const chosen = message();
   write(get("legend"), legend(chosen, now));
   if (!chosen) {
@@ -199,8 +199,8 @@ function tellMessage(now) {
   curves(get("coverage"), [["first", points]], ["0 ms", late.length ? milliseconds(last / 1000) : ""], ["0 %", "100 %"]);
 }
 
-// All nodes of a network, if only a sample of them is drawn.
-async function tellDensity(now) {
+// Show the spread among all nodes of a network, if only a sample of the nodes is drawn.
+async function showDensity(now) {
   const chosen = message();
   const all = state.about.of ?? 0;
   get("density-card").hidden = !chosen || state.nodes.length >= all;
@@ -220,7 +220,7 @@ function legend(chosen, now) {
   const colour = get("colour").value;
   const origin = chosen?.publisher >= 0 ? "the black disc is the publisher" : "with a ring: from the publisher, which is not drawn";
   if (colour === "message") return chosen ? `Nodes that have the message: blue early, orange late; ${origin}. Crosses are down.` : "Crosses are nodes that are down.";
-  if (colour === "score") return now.scores.size ? "Green: what their peers think of them; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
+  if (colour === "score") return now.scores.size ? "Green: the scores that peers give to a node; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
   if (colour === "links") return "The greener, the more links of the topic.";
   return "Blue nodes have links of the topic.";
 }
@@ -233,7 +233,7 @@ function recent() {
   return [found.reverse(), last];
 }
 
-function tellRates() {
+function showRates() {
   const [frames, last] = recent();
   const from = Math.max(last - WINDOW_US, frames[0]?.now ?? 0);
   const span = Math.max(last - from, 1) / 1e6;
@@ -262,10 +262,10 @@ function tellRates() {
   const points = (values) => values.map((value, at) => [at / (BINS - 1), value / most]);
   const top = `${amount((most * BINS) / span)} /s`;
   curves(get("rate"), [["node", points(series[1])], ["first", points(series[0])]], [`${span.toFixed(1)} s ago`, "now"], ["0", top]);
-  tellLatencies(latencies);
+  showLatencies(latencies);
 }
 
-function tellLatencies(latencies) {
+function showLatencies(latencies) {
   const all = latencies.reduce((sum, value) => sum + value, 0);
   write(get("latency-words"), `${all ? count(all) : "No"} deliveries in the last ${WINDOW_US / 1e6} s, share by latency:`);
   const first = latencies.findIndex((value) => value);
@@ -275,7 +275,7 @@ function tellLatencies(latencies) {
 }
 
 // Draw p50, p90 and p99 in each interval of the time for which frames are stored.
-function tellCourse() {
+function showCourse() {
   const end = place === null ? state.frames.length : place + 1;
   const from = state.frames[0]?.now ?? 0;
   const span = Math.max((state.frames[end - 1]?.now ?? 0) - from, 1);
@@ -305,17 +305,17 @@ function classOf(bin, share) {
   return all ? bin.findIndex((value) => (sum += value) >= share * all) : null;
 }
 
-function tellLinks(now) {
+function showLinks(now) {
   const at = state.topics.indexOf(layer());
   const [members, links] = now.members[at] ?? [0, 0];
   const each = `${amount(links / members)} ${links === members ? "link" : "links"}`;
   const words = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
   write(get("links-words"), members ? words : "No node is in the topic.");
-  if (at >= 0 && place === null) tellDegrees();
-  if (node !== null) tellNode();
+  if (at >= 0 && place === null) showDegrees();
+  if (node !== null) showNode();
 }
 
-async function tellDegrees() {
+async function showDegrees() {
   const wantedDegrees = `${layer()} ${state.linkage}`;
   if (degreesFor === wantedDegrees) return;
   degreesFor = wantedDegrees;
@@ -324,7 +324,7 @@ async function tellDegrees() {
   bars(get("degrees"), degrees, ["0", `${Math.max(degrees.length - 1, 0)} links`], ["0", `${count(Math.max(...degrees, 0))} nodes`]);
 }
 
-function tellScores(now) {
+function showScores(now) {
   const { scored } = now;
   get("scores-card").hidden = !scored;
   if (!scored) return;
@@ -332,7 +332,7 @@ function tellScores(now) {
   write(get("scores"), `From ${least} to ${most}; half are below ${half}, nine in ten from ${low} to ${high}; ${count(scored.below[0])} of ${count(scored.below[1])} are below zero.`);
 }
 
-async function tellNode() {
+async function showNode() {
   const chosen = node;
   const about = await ask({ do: "node", place: chosen });
   if (!about || chosen !== node) return;
@@ -353,7 +353,7 @@ function showDeeds() {
   get("deeds").hidden = !DEEDS.some(can);
 }
 
-function tellFrames() {
+function showFrames() {
   const updates = arrived.length > 1 ? ((arrived.length - 1) * 1000) / (arrived.at(-1) - arrived[0]) : 0;
   const middle = [...drawn].sort((one, other) => one - other)[Math.floor(drawn.length / 2)] ?? 0;
   write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}${state.state.late ? ` ${count(state.state.late)} rows came too late for their place.` : ""}`);
@@ -389,7 +389,7 @@ function choose(found) {
   get("node").hidden = node === null;
   get("node-none").hidden = node !== null;
   showDeeds();
-  if (node !== null) tellNode();
+  if (node !== null) showNode();
 }
 
 async function touch(deed, word, chosen = node) {
@@ -397,7 +397,7 @@ async function touch(deed, word, chosen = node) {
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
   const answer = await want({ do: deed, place: chosen, topic });
   if (answer) write(get("done"), `Node ${name(answer.node).slice(-8)} ${word} at ${seconds(answer.at)}.`);
-  tellNode();
+  showNode();
 }
 
 // A page cannot start a real node again, so ask before stopping it. The node of the question is stopped, even if the user
@@ -500,7 +500,7 @@ frames.onmessage = (event) => {
   state.apply(JSON.parse(event.data));
   arrived.push(performance.now());
   if (arrived.length > TIMED) arrived.shift();
-  tellLink();
+  showLink();
   if (!before && state.nodes.length) panels = -PANELS_MS;
   const began = performance.now();
   if (calm.matches ? began >= panels + PANELS_MS : began >= clocked + CLOCK_MS || network.isNew(view())) redraw();

@@ -1,1 +1,1 @@
-"""Episub as kernels: for each topic a broadcast tree and an overlay, for each router a timer and connections."""
+"""The kernels of episub: a broadcast tree and an overlay for each topic, a timer and connections for each router."""

@@ -1,22 +1,33 @@
-"""Upkeep of the active list: links that are added, removed, and replaced by nearer ones (`core.episub.upkeep`).
+"""Upkeep of the active list: links are added, removed, and replaced by links to nearer peers (`core.episub.upkeep`).
 
-Layout: `frames` is a stack of link requests to send; a line is a peer and whether the link would be a random one. A
-request that fails at once puts other requests on top, which are sent before those below.
+`views.py` describes random and near links. Layout: `frames` is a stack of link requests that are not sent yet. A line
+has a peer, and 1 for a random or 0 for a near link. If a request fails at once, requests to other peers are put on
+top of the stack, and are sent before those below.
 """
 
 from __future__ import annotations
 
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.episub.joining import ask_for_nodes, begin_list, find_contacts, is_alone
-from hearsay.sim.array.episub.links import begin_request, evict, is_closer, is_hyparview, say
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.array.episub.basics import (
+    CONTENT,
+    DUE,
+    NONE,
+    PEER,
+    clear,
+    place_of,
+    put,
+    with_overlay,
+)
+from hearsay.sim.array.episub.joining import ask_for_nodes, copy_candidates, find_contacts, is_alone
+from hearsay.sim.array.episub.links import begin_request, drop_request, evict, is_closer, is_hyparview, send_neighbor
 from hearsay.sim.array.episub.meetings import ping
-from hearsay.sim.array.episub.overlay_parts import NEIGHBOR as NEIGHBOR_PART
 from hearsay.sim.array.episub.overlay_parts import QUERY, number, number_of_peers, peer_at
-from hearsay.sim.array.episub.tables import CONTENT, DUE, NONE, PEER, clear, place_of, put, size_of, with_overlay
 from hearsay.sim.array.episub.views import (
-    draw_view,
+    UNMEASURED_US,
     farthest_near,
     is_active,
+    is_random,
     neighbours,
     passive_peers,
     random_links,
@@ -24,9 +35,10 @@ from hearsay.sim.array.episub.views import (
     rtt,
     sort_by_chance,
     sort_by_rtt,
+    without_entries,
 )
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.draws import below, pick
+from hearsay.sim.array.world.draws import below, draw_topic, pick
 from hearsay.sim.array.world.layout import (
     ACTIVE_COUNT,
     ASKS_LEFT,
@@ -53,74 +65,77 @@ from hearsay.sim.array.world.layout import (
     view_notes,
     view_peers,
 )
-from hearsay.sim.array.world.lists import FIRST, NEXT
+from hearsay.sim.array.world.lists import FIRST, NEXT, entry_before, free_all, size_of
 
 _PINGS_PER_ROUND = 2
 
 
 @with_overlay
 def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Send link requests to peers until enough are under way for SIZE_ACTIVE neighbours (UPKEEP-1)."""
+    """Send link requests until links and open requests together are SIZE_ACTIVE, or no peer is left to ask
+    (UPKEEP-1)."""
     bottom = control(w)[th, FRAMES]
     _choose_peers(w, th, now, node, topic)
     while control(w)[th, FRAMES] > bottom:
         top = control(w)[th, FRAMES] - 1
         control(w)[th, FRAMES] = top
         peer = frames(w)[th, top, 0]
-        _note_try(w, node, topic, peer)
+        put(w, node, topic, TRIED, peer, NONE, 0)
         if begin_request(w, th, now, node, topic, peer, frames(w)[th, top, 1] != 0, NONE):
-            _note_try(w, node, topic, peer)
             _choose_peers(w, th, now, node, topic)
 
 
 @with_overlay
 def request(w: World, th: int, now: int, node: int, topic: int, peer: int, random: bool, replaces: int) -> None:
-    """Ask a peer for a link that takes the place of the link to `replaces`."""
+    """Send a peer a link request with which it may replace the neighbour `replaces` (`links.begin_request`). If the
+    request fails at once, ask other peers."""
     if begin_request(w, th, now, node, topic, peer, random, replaces):
-        refused(w, th, now, node, topic, peer)
+        _ask_others(w, th, now, node, topic, peer)
 
 
 @with_overlay
-def refused(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """After a request was refused or failed, note that, and ask other peers."""
-    _note_try(w, node, topic, peer)
+def end_request(w: World, th: int, now: int, node: int, topic: int, peer: int, forget: bool) -> None:
+    """If a link request to a peer is open, end it and ask other peers: the peer refused or cannot be reached.
+
+    With `forget`, also remove the peer from the passive list.
+    """
+    if drop_request(w, th, now, node, topic, peer, forget):
+        _ask_others(w, th, now, node, topic, peer)
+
+
+@with_overlay
+def _ask_others(w: World, th: int, now: int, node: int, topic: int, tried: int) -> None:
+    """After the request to the peer `tried` failed, send link requests to other peers."""
+    put(w, node, topic, TRIED, tried, NONE, 0)
     grow(w, th, now, node, topic)
 
 
 @with_overlay
-def _note_try(w: World, node: int, topic: int, peer: int) -> None:
-    put(w, node, topic, TRIED, peer, NONE, 0)
-
-
-@with_overlay
 def _choose_peers(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Push requests to passive peers onto the stack, the first one last; if there is none to ask, find others."""
+    """Push as many link requests onto `frames` as links are missing. The one to send first is pushed last. If no peer
+    is left to ask, look for more peers."""
     line = overlays(w)[node, topic]
-    short = line[SIZE_ACTIVE] - line[ACTIVE_COUNT] - size_of(w, node, topic, REQUESTS)
+    short = line[SIZE_ACTIVE] - line[ACTIVE_COUNT] - size_of(w, node, line[REQUESTS])
     if short <= 0:
         return
     short_random = line[SIZE_RANDOM] - random_links(w, node, topic) - _asked_random(w, node, topic)
-    short_random -= size_of(w, node, topic, ATTEMPTS)
+    short_random -= size_of(w, node, line[ATTEMPTS])
     known = candidates(w)[th]
-    size = 0
-    for place in range(passive_peers(w, th, node, topic, NONE)):
-        peer = known[place]
-        if place_of(w, node, topic, TRIED, peer) < 0 and place_of(w, node, topic, REQUESTS, peer) < 0:
-            known[size] = peer
-            size += 1
+    size = without_entries(w, th, node, topic, passive_peers(w, th, node, topic, NONE), REQUESTS)
+    size = without_entries(w, th, node, topic, size, TRIED)
     if size == 0:
         _look_around(w, th, now, node, topic)
         return
     if is_hyparview(w, node):
         short_random = short
-    sort_by_chance(w, th, draw_view(w, Purpose.GROW, now, node, topic), size)
+    sort_by_chance(w, th, draw_topic(w, Purpose.GROW, node, topic, now), size)
     chosen = min(size, min(short, max(0, short_random)))
     near = 0
     if chosen < short and short_random < short:
         near = min(short - chosen, max(0, line[ASKS_LEFT]))
         line[ASKS_LEFT] -= near
         near = min(near, size - chosen)
-    first = begin_list(w, th, size)
+    first = copy_candidates(w, th, size)
     for place in range(size - chosen):
         known[place] = scratch(w)[th, first + chosen + place]
     sort_by_rtt(w, th, node, topic, size - chosen, False)
@@ -143,6 +158,7 @@ def _push_frame(w: World, th: int, peer: int, random: int) -> None:
 
 @with_overlay
 def _asked_random(w: World, node: int, topic: int) -> int:
+    """Return the number of open requests for random links."""
     entries = pool(w)[lists.owner(w, node)]
     count = 0
     place = overlays(w)[node, topic, REQUESTS]
@@ -154,21 +170,22 @@ def _asked_random(w: World, node: int, topic: int) -> int:
 
 @with_overlay
 def _look_around(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask discovery for contacts, or a random neighbour for nodes, if the passive list is short (UPKEEP-2)."""
+    """Ask discovery for contacts, or a random neighbour for nodes, if there are too few passive peers (UPKEEP-2)."""
     line = overlays(w)[node, topic]
     if is_alone(w, node, topic) or line[PASSIVE_COUNT] == 0:
-        find_contacts(w, now, node, topic, th)
+        find_contacts(w, th, now, node, topic)
     elif line[PASSIVE_COUNT] < line[SIZE_ACTIVE]:
         count = line[ACTIVE_COUNT]
-        chosen = below(draw_view(w, Purpose.NODES, now, node, topic), count)
+        chosen = below(draw_topic(w, Purpose.NODES, node, topic, now), count)
         ask_for_nodes(w, th, now, node, topic, view_peers(w)[node, topic, chosen])
 
 
-# The rounds of stabilisation.
+# Rounds of stabilisation.
 
 
 @with_overlay
 def stabilise(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Do a round of stabilisation (UPKEEP-1 to UPKEEP-5)."""
     line = overlays(w)[node, topic]
     clear(w, node, topic, TRIED)
     line[JOINS_LEFT] = 1
@@ -197,32 +214,26 @@ def _ask_for_lists(w: World, th: int, node: int, topic: int) -> None:
     forget_replies(w, node, topic)
     overlays(w)[node, topic, AWAITS_LISTS] = 1
     for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
-        say(w, th, node, topic, view_peers(w)[node, topic, place], QUERY, False)
+        send_neighbor(w, th, node, topic, view_peers(w)[node, topic, place], QUERY, False)
 
 
 @with_overlay
 def forget_replies(w: World, node: int, topic: int) -> None:
+    """Forget the active lists that neighbours sent in REPLYs."""
     th = lists.owner(w, node)
     place = overlays(w)[node, topic, REPLIES]
     while place >= 0:
-        _free_named(w, th, pool(w)[th, place, CONTENT])
+        free_all(w, node, pool(w)[th, place, CONTENT])
         place = pool(w)[th, place, NEXT]
     clear(w, node, topic, REPLIES)
 
 
 @with_overlay
-def _free_named(w: World, th: int, place: int) -> None:
-    while place >= 0:
-        following = pool(w)[th, place, NEXT]
-        lists.free_entry(w, th, place)
-        place = following
-
-
-@with_overlay
 def on_reply(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Store a neighbour's active list.
+    """Store the active list that a neighbour sent in a REPLY. When all lists are there, drop links.
 
-    In its entry of REPLIES, DUE is its number of random links, CONTENT the first entry of a list of its neighbours.
+    In the neighbour's entry in the table REPLIES, DUE is the number of the neighbour's random links, and CONTENT is
+    the first entry of a list with the neighbour's neighbours.
     """
     line = overlays(w)[node, topic]
     if not line[AWAITS_LISTS] or not is_active(w, node, topic, sender):
@@ -230,21 +241,19 @@ def on_reply(w: World, th: int, now: int, node: int, topic: int, sender: int, at
     entries = pool(w)[lists.owner(w, node)]
     known = place_of(w, node, topic, REPLIES, sender)
     if known >= 0:
-        _free_named(w, lists.owner(w, node), entries[known, CONTENT])
+        free_all(w, node, entries[known, CONTENT])
     head = NONE
     for place in range(number_of_peers(w, at)):
-        fresh = lists.new_entry(w, node)
-        entries[fresh, NEXT] = head
-        entries[fresh, FIRST] = peer_at(w, at, NEIGHBOR_PART, place)
-        head = fresh
+        head = entry_before(w, node, head, peer_at(w, at, PartKind.NEIGHBOR, place), 0, 0)
     put(w, node, topic, REPLIES, sender, number(w, at, 3), head)
-    if size_of(w, node, topic, REPLIES) >= line[ACTIVE_COUNT]:
+    if size_of(w, node, line[REPLIES]) >= line[ACTIVE_COUNT]:
         _shrink(w, th, now, node, topic)
 
 
 @with_overlay
 def _shrink(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """End links beyond SIZE_ACTIVE that neither node needs, the farthest first (UPKEEP-3)."""
+    """End links until there are SIZE_ACTIVE, in the two steps of UPKEEP-3. Links to neighbours without a REPLY
+    stay."""
     line = overlays(w)[node, topic]
     line[AWAITS_LISTS] = 0
     entries = pool(w)[lists.owner(w, node)]
@@ -257,41 +266,25 @@ def _shrink(w: World, th: int, now: int, node: int, topic: int) -> None:
             size += 1
         place = entries[place, NEXT]
     sort_by_rtt(w, th, node, topic, size, False)
-    first = begin_list(w, th, size)
-    for place in range(first + size - 1, first - 1, -1):
+    for place in range(size - 1, -1, -1):
         if line[ACTIVE_COUNT] <= line[SIZE_ACTIVE] or random_links(w, node, topic) <= line[SIZE_RANDOM]:
             break
-        peer = scratch(w)[th, place]
+        peer = known[place]
         random_there = entries[place_of(w, node, topic, REPLIES, peer), DUE]
-        if _is_random(w, node, topic, peer) and random_there > line[SIZE_RANDOM]:
+        if is_random(w, node, topic, peer) and random_there > line[SIZE_RANDOM]:
             evict(w, th, now, node, topic, peer)
-    for place in range(size):
-        known[place] = scratch(w)[th, first + place]
-    sort_by_rtt(w, th, node, topic, size, False)
-    second = begin_list(w, th, size)
-    for place in range(second + size - 1, second - 1, -1):
-        if line[ACTIVE_COUNT] <= line[SIZE_ACTIVE]:
-            break
-        peer = scratch(w)[th, place]
-        if not is_active(w, node, topic, peer):
-            continue
-        is_spare = not _is_random(w, node, topic, peer) or random_links(w, node, topic) > line[SIZE_RANDOM]
-        if is_spare and _is_linked(w, node, topic, peer):
-            evict(w, th, now, node, topic, peer)
+    for place in range(size - 1, -1, -1):
+        peer = known[place]
+        if line[ACTIVE_COUNT] > line[SIZE_ACTIVE] and is_active(w, node, topic, peer):
+            is_spare = not is_random(w, node, topic, peer) or random_links(w, node, topic) > line[SIZE_RANDOM]
+            if is_spare and _is_linked(w, node, topic, peer):
+                evict(w, th, now, node, topic, peer)
     forget_replies(w, node, topic)
 
 
 @with_overlay
-def _is_random(w: World, node: int, topic: int, peer: int) -> bool:
-    for place in range(overlays(w)[node, topic, ACTIVE_COUNT]):
-        if view_peers(w)[node, topic, place] == peer:
-            return view_notes(w)[node, topic, place] & 1 != 0
-    return False
-
-
-@with_overlay
 def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a neighbour is linked with another neighbour of the node."""
+    """Return whether a neighbour is linked with another neighbour of the node, by its last REPLY."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
     while place >= 0:
@@ -303,27 +296,22 @@ def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
 
 @with_overlay
 def _regain_random(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask a random peer for a link in place of the farthest near one (UPKEEP-4)."""
+    """Ask a random passive peer for a random link in place of the farthest near link (UPKEEP-4)."""
     line = overlays(w)[node, topic]
-    neighbours(w, th, node, topic, NONE, NONE)
-    sort_by_rtt(w, th, node, topic, line[ACTIVE_COUNT], False)
-    replaced = NONE
-    for place in range(line[ACTIVE_COUNT]):
-        if not _is_random(w, node, topic, candidates(w)[th, place]):
-            replaced = candidates(w)[th, place]
+    replaced = farthest_near(w, node, topic, UNMEASURED_US)
     if replaced >= 0 and line[PASSIVE_COUNT] > 0 and line[REQUESTS] < 0:
-        chosen = below(draw_view(w, Purpose.GROW, now, node, topic), line[PASSIVE_COUNT])
+        chosen = below(draw_topic(w, Purpose.GROW, node, topic, now), line[PASSIVE_COUNT])
         peer = view_peers(w)[node, topic, w[MOST_ACTIVE] + chosen]
         request(w, th, now, node, topic, peer, True, replaced)
 
 
 @with_overlay
 def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ask the nearest passive peer for a link in place of the farthest near one, if that peer is closer
-    (UPKEEP-5)."""
+    """Relabel the links. If the nearest passive peer is close enough, ask it for a near link in place of the farthest
+    one (UPKEEP-5)."""
     line = overlays(w)[node, topic]
     relabel(w, th, node, topic, line[SIZE_RANDOM], line[SIZE_ACTIVE] - line[SIZE_RANDOM])
-    farthest = farthest_near(w, node, topic)
+    farthest = farthest_near(w, node, topic, NONE)
     closest = NONE
     shortest = 0
     for place in range(w[MOST_ACTIVE], w[MOST_ACTIVE] + line[PASSIVE_COUNT]):
@@ -339,7 +327,7 @@ def _optimise(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _measure(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Ping neighbours whose RTT is unknown, or some random ones if all are known."""
+    """Ping neighbours whose round-trip time is unknown; if there are none, ping random neighbours."""
     line = overlays(w)[node, topic]
     if line[SIZE_ACTIVE] == line[SIZE_RANDOM]:
         return
@@ -351,7 +339,7 @@ def _measure(w: World, th: int, now: int, node: int, topic: int) -> None:
             unmeasured += 1
     if unmeasured == 0:
         neighbours(w, th, node, topic, NONE, NONE)
-        state = draw_view(w, Purpose.PING, now, node, topic)
+        state = draw_topic(w, Purpose.PING, node, topic, now)
         unmeasured = pick(w, th, state, line[ACTIVE_COUNT], _PINGS_PER_ROUND)
     for place in range(min(unmeasured, 2 * _PINGS_PER_ROUND)):
         ping(w, th, now, node, known[place])

@@ -1,41 +1,55 @@
-"""The overlay of a topic: alarms and events, which it passes on (`core.episub.membership`, `core.episub.episub`).
+"""The overlay of a topic: its beginning and its end, its alarms, and events that change it
+(`core.episub.membership`).
 
-An errand is what the node does with a peer once it is connected, see `meetings.py`. Errands are done or given up
-here, because they belong to different files.
+An errand is something that the node does with a peer once the peer is connected (`meetings.py`). This file does
+errands and lets them fail, because it imports the kernels of all kinds of errands.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hearsay.core.shell.randomness import Purpose
+from hearsay.core.language.rpc import PartKind
+from hearsay.core.rules.randomness import Purpose
 from hearsay.sim.array.episub import growth
-from hearsay.sim.array.episub.alarms import NEVER
+from hearsay.sim.array.episub.basics import (
+    DUE,
+    NEVER,
+    NONE,
+    PEER,
+    clear,
+    earlier,
+    earliest,
+    first_overdue,
+    place_of,
+    put,
+    remove_entry,
+    with_overlay,
+)
 from hearsay.sim.array.episub.joining import (
-    contacts_found,
+    CONTACTS,
+    accept_joiner,
+    ask_for_nodes,
+    copy_candidates,
     expire_joins,
     find_contacts,
+    is_alone,
     joining_lost,
-    pass_join_on,
-    send_join,
-    start_is_gone,
-    take_in_joiner,
+    pass_on,
 )
 from hearsay.sim.array.episub.links import (
+    accept_neighbour,
     ask,
+    decide_measured,
     drop_link,
-    end_judging,
     is_hyparview,
-    judge_measured,
     refuse,
-    request_fails,
-    take_in,
 )
 from hearsay.sim.array.episub.meetings import (
+    ALL,
+    E_ABOUT,
     E_KIND,
     E_NEXT,
-    E_PEER,
-    E_RPC,
     E_SEQUENCE,
     E_TOPIC,
     E_TTL,
@@ -48,51 +62,36 @@ from hearsay.sim.array.episub.meetings import (
     FOR_SHUFFLE,
     dial_is_over,
     first_silent,
-    free_errand,
-    keep_errand,
+    free_errands,
+    has_errand,
+    move_errands_back,
     next_sequence,
     peer_with_errand,
-    review,
+    release_entry,
     ring_earlier,
     split_errands,
     sweep_idle,
     take_errands,
+    update_idle,
 )
 from hearsay.sim.array.episub.overlay_parts import (
     ACCEPT,
-    DISCONNECT,
-    GETNODES,
-    LEAVE,
-    NEIGHBOR,
-    begin_part,
+    begin_sketch,
     number,
-    say_disconnect,
+    send_disconnect,
     send_numbers,
-    write_peer,
 )
 from hearsay.sim.array.episub.shuffles import examine, exchange, expire_shuffle, probe, start_shuffle
-from hearsay.sim.array.episub.sketch import begin_sketch
-from hearsay.sim.array.episub.tables import (
-    DUE,
-    NONE,
-    clear,
-    earliest,
-    first_overdue,
-    place_of,
-    put,
-    take,
-    with_overlay,
-)
-from hearsay.sim.array.episub.views import add_passive, is_active, measured_view, remove_passive
+from hearsay.sim.array.episub.views import add_passive, is_active, remove_passive, store_rtt
+from hearsay.sim.array.travel.outbox import write_word
 from hearsay.sim.array.world import lists
-from hearsay.sim.array.world.draws import below, draw_topic, extend
+from hearsay.sim.array.world.draws import below, draw_topic, extend, pick
 from hearsay.sim.array.world.layout import (
     ACTIVE_COUNT,
     ASKED_NODES,
     ASKS_LEFT,
     ATTEMPTS,
     AWAITS_LISTS,
-    CONNECTED,
     CONTACTS_DUE,
     CONTACTS_INTERVAL,
     EXPIRE_DUE,
@@ -105,6 +104,7 @@ from hearsay.sim.array.world.layout import (
     LEAVES,
     LEAVES_COUNT,
     LOOKING_UNTIL,
+    MAX_PART_PEERS,
     MOST_ACTIVE,
     NEAR_LINKS,
     OPEN_SEQUENCE,
@@ -119,6 +119,7 @@ from hearsay.sim.array.world.layout import (
     RANDOM_LINKS,
     REQUESTS,
     SAYS_LEAVE,
+    SCRATCH_USED,
     SENT,
     SHUFFLE_DUE,
     SHUFFLE_INTERVAL,
@@ -137,6 +138,8 @@ from hearsay.sim.array.world.layout import (
     UNSAID_TO,
     World,
     arena,
+    candidates,
+    control,
     errands,
     flags,
     meetings,
@@ -151,47 +154,47 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.lists import FIRST, NEXT
 from hearsay.sim.array.world.payload import PART_IDS, PART_KIND, PART_TOPIC, part_place
-from hearsay.sim.array.world.slots import find_slot, is_in, is_native, parameter
+from hearsay.sim.array.world.slots import find_slot, is_connected, is_in, is_native, parameter
 
-_CONTACTS_AT_START = 3
-_NO_TOPIC = -2
-_STABILISE, _SHUFFLE, _PROBE, _CONTACTS = 1, 2, 3, 4
-"""Tasks. Their numbers are those of `core.episub.agenda.Task`, which draws use, and fields of `overlays`."""
+_JOINS_AT_START = 3
+"""The number of JOINs that a node with HyParView may send before its first round of stabilisation (JOIN-6)."""
 
 
 @with_overlay
 def start_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
+    """Begin the overlay of a topic that the node joins: look for contacts, and set the alarms."""
     line = overlays(w)[node, topic]
     for field in range(OVERLAY_FIELDS):
         line[field] = NONE
     for field in (ACTIVE_COUNT, PASSIVE_COUNT, LOOKING_UNTIL, LEAVES_COUNT, AWAITS_LISTS, ASKS_LEFT):
         line[field] = 0
-    line[JOINS_LEFT] = _CONTACTS_AT_START
+    line[JOINS_LEFT] = _JOINS_AT_START
     line[SIZE_RANDOM] = parameter(w, node, RANDOM_LINKS)
     line[SIZE_ACTIVE] = parameter(w, node, RANDOM_LINKS) + parameter(w, node, NEAR_LINKS)
     line[SIZE_PASSIVE] = parameter(w, node, PASSIVE_SIZE)
     begin_sketch(w, node, topic)
-    find_contacts(w, now, node, topic, th)
-    _next(w, now, node, topic, _STABILISE, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
-    _next(w, now, node, topic, _SHUFFLE, 0, parameter(w, node, SHUFFLE_INTERVAL))
+    find_contacts(w, th, now, node, topic)
+    _next(w, now, node, topic, STABILISE_DUE, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
+    _next(w, now, node, topic, SHUFFLE_DUE, 0, parameter(w, node, SHUFFLE_INTERVAL))
     if not is_hyparview(w, node) and parameter(w, node, PROBE_COUNT) > 0:
-        _next(w, now, node, topic, _PROBE, 0, parameter(w, node, PROBE_INTERVAL))
+        _next(w, now, node, topic, PROBE_DUE, 0, parameter(w, node, PROBE_INTERVAL))
     interval = parameter(w, node, CONTACTS_INTERVAL)
     if interval:
-        _next(w, now, node, topic, _CONTACTS, interval // 2_000 * 1_000, interval)
+        _next(w, now, node, topic, CONTACTS_DUE, interval // 2_000 * 1_000, interval)
 
 
 @with_overlay
-def _next(w: World, now: int, node: int, topic: int, task: int, low: int, high: int) -> None:
-    """Set the alarm of a task to a random time, from `low` to `high` microseconds from now."""
-    state = draw_topic(w, Purpose.PERIOD, node, topic, task)
+def _next(w: World, now: int, node: int, topic: int, alarm: int, low: int, high: int) -> None:
+    """Set an alarm of a topic to a random time, from `low` to `high` microseconds from now."""
+    state = draw_topic(w, Purpose.PERIOD, node, topic, alarm)
     span = max(1, high - low)
-    overlays(w)[node, topic, task] = now + max(1, low + below(extend(state, np.uint64(now)), span))
+    overlays(w)[node, topic, alarm] = now + max(1, low + below(extend(state, np.uint64(now)), span))
 
 
 @with_overlay
 def stop_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Leave the overlay of a topic, after its tree was left: send LEAVE or DISCONNECT, and forget its state."""
+    """Leave the overlay of a topic, whose tree the node has left before: send LEAVE or DISCONNECT, and forget the
+    overlay."""
     sequence = 0
     says_leave = parameter(w, node, SAYS_LEAVE) != 0
     if says_leave:
@@ -200,50 +203,32 @@ def stop_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
         peer = view_peers(w)[node, topic, 0]
         drop_link(w, th, now, node, topic, peer, False)
         if says_leave:
-            send_numbers(w, th, node, peer, LEAVE, topic, node, parameter(w, node, LEAVE_TTL), sequence)
+            send_numbers(w, th, node, peer, PartKind.LEAVE, topic, node, parameter(w, node, LEAVE_TTL), sequence)
         else:
-            say_disconnect(w, th, node, peer, topic, False)
+            send_disconnect(w, th, node, peer, topic, False)
     while overlays(w)[node, topic, PASSIVE_COUNT]:
         remove_passive(w, th, now, node, topic, view_peers(w)[node, topic, w[MOST_ACTIVE]])
     for table in (REQUESTS, JUDGING, ASKED_NODES):
-        _release_all(w, th, now, node, topic, table)
-    _forget_errands(w, th, now, node, topic)
+        while overlays(w)[node, topic, table] >= 0:
+            peer = pool(w)[lists.owner(w, node), overlays(w)[node, topic, table], PEER]
+            release_entry(w, now, node, topic, table, peer)
+    peer = peer_with_errand(w, node, NEVER, topic)
+    while peer >= 0:
+        free_errands(w, th, split_errands(w, now, node, peer, NEVER, topic))
+        peer = peer_with_errand(w, node, NEVER, topic)
     forget_overlay(w, node, topic)
 
 
 @with_overlay
-def _release_all(w: World, th: int, now: int, node: int, topic: int, table: int) -> None:
-    """Remove all peers from a table; connections to them that have no other use become idle."""
-    entries = pool(w)[lists.owner(w, node)]
-    while overlays(w)[node, topic, table] >= 0:
-        peer = entries[overlays(w)[node, topic, table], FIRST]
-        take(w, node, topic, table, peer)
-        review(w, now, node, peer)
-
-
-@with_overlay
-def _forget_errands(w: World, th: int, now: int, node: int, topic: int) -> None:
-    while True:
-        peer = peer_with_errand(w, node, NEVER, topic)
-        if peer < 0:
-            return
-        errand = split_errands(w, now, node, peer, NEVER, topic)
-        while errand >= 0:
-            following = errands(w)[errand, E_NEXT]
-            free_errand(w, th, errand)
-            errand = following
-
-
-@with_overlay
 def forget_overlay(w: World, node: int, topic: int) -> None:
-    """Forget the state of an overlay that the node leaves or that ends with the router."""
+    """Forget the state of an overlay, when the node has left it or the router stops."""
     line = overlays(w)[node, topic]
     growth.forget_replies(w, node, topic)
     for table in (REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS, TRIED, LEAVES, UNSAID_TO, SENT, SKETCH):
         clear(w, node, topic, table)
     line[ACTIVE_COUNT] = 0
     line[PASSIVE_COUNT] = 0
-    for alarm in (EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE):
+    for alarm in range(EXPIRE_DUE, CONTACTS_DUE + 1):
         line[alarm] = NEVER
 
 
@@ -252,12 +237,13 @@ def forget_overlay(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int) -> None:
+    """Handle an alarm of a topic that is due."""
     overlays(w)[node, topic, alarm] = NEVER
     if alarm == EXPIRE_DUE:
         _expire(w, th, now, node, topic)
     elif alarm == STABILISE_DUE:
         _next(w, now, node, topic, alarm, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
-        _say_again(w, th, node, topic)
+        _repeat_unsent(w, th, node, topic)
         growth.stabilise(w, th, now, node, topic)
     elif alarm == SHUFFLE_DUE:
         _next_period(w, now, node, topic, alarm, parameter(w, node, SHUFFLE_INTERVAL))
@@ -267,37 +253,35 @@ def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int)
         probe(w, th, now, node, topic, parameter(w, node, PROBE_COUNT))
     else:
         _next_period(w, now, node, topic, alarm, parameter(w, node, CONTACTS_INTERVAL))
-        find_contacts(w, now, node, topic, th)
+        find_contacts(w, th, now, node, topic)
 
 
 @with_overlay
-def _next_period(w: World, now: int, node: int, topic: int, task: int, interval: int) -> None:
-    """Set an alarm after three to five quarters of an interval, in whole milliseconds."""
+def _next_period(w: World, now: int, node: int, topic: int, alarm: int, interval: int) -> None:
+    """Set an alarm of a topic to a random time, three to five quarters of an interval from now. Both bounds are
+    rounded down to whole milliseconds, as in the core."""
     low = interval // 1000 * 3 // 4 * 1000
     high = interval // 1000 * 5 // 4 * 1000
-    _next(w, now, node, topic, task, low, high)
+    _next(w, now, node, topic, alarm, low, high)
 
 
 @with_overlay
 def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """End requests, JOINs and shuffles that waited too long for an answer, and set the alarm of the next one."""
-    start = begin_part(w, th)
-    count = 0
-    while True:
+    """End the link requests, JOINs and shuffles that were not answered in time. Set the alarm to the next end of a
+    wait."""
+    start = control(w)[th, SCRATCH_USED]
+    peer = first_overdue(w, now, node, topic, REQUESTS)
+    while peer >= 0:
+        pool(w)[lists.owner(w, node), place_of(w, node, topic, REQUESTS, peer), DUE] = NONE
+        write_word(w, th, peer)
         peer = first_overdue(w, now, node, topic, REQUESTS)
-        if peer < 0:
-            break
-        _mark_overdue(w, th, node, topic, peer, start)
-        count += 1
-    for place in range(start + 2, start + 2 + count):
-        if request_fails(w, th, now, node, topic, scratch(w)[th, place], False):
-            growth.refused(w, th, now, node, topic, scratch(w)[th, place])
-    while True:
-        peer = first_overdue(w, now, node, topic, JUDGING)
-        if peer < 0:
-            break
-        end_judging(w, now, node, topic, peer)
+    for place in range(start, control(w)[th, SCRATCH_USED]):
+        growth.end_request(w, th, now, node, topic, scratch(w)[th, place], False)
+    peer = first_overdue(w, now, node, topic, JUDGING)
+    while peer >= 0:
+        release_entry(w, now, node, topic, JUDGING, peer)
         refuse(w, th, node, topic, peer)
+        peer = first_overdue(w, now, node, topic, JUDGING)
     expire_joins(w, th, now, node, topic)
     expire_shuffle(w, th, now, node, topic)
     line = overlays(w)[node, topic]
@@ -306,65 +290,54 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
     due = NEVER
     for table in (REQUESTS, JUDGING, ASKED_NODES, ATTEMPTS):
         due = earliest(w, node, topic, table, due)
-    if line[LOOKING_UNTIL] > now and (due == NEVER or line[LOOKING_UNTIL] < due):
-        due = line[LOOKING_UNTIL]
-    if line[OPEN_SEQUENCE] >= 0 and (due == NEVER or line[OPEN_UNTIL] < due):
-        due = line[OPEN_UNTIL]
+    if line[LOOKING_UNTIL] > now:
+        due = earlier(due, line[LOOKING_UNTIL])
+    if line[OPEN_SEQUENCE] >= 0:
+        due = earlier(due, line[OPEN_UNTIL])
     if due != NEVER:
         ring_earlier(w, node, topic, EXPIRE_DUE, max(due, now + 1))
 
 
 @with_overlay
-def _mark_overdue(w: World, th: int, node: int, topic: int, peer: int, start: int) -> None:
-    """Add a peer whose request is overdue to the list at `start`, and clear the request's time."""
-    pool(w)[lists.owner(w, node), place_of(w, node, topic, REQUESTS, peer), DUE] = NONE
-    write_peer(w, th, start, peer)
-
-
-@with_overlay
-def _say_again(w: World, th: int, node: int, topic: int) -> None:
-    """Send DISCONNECT again to peers to which it could not be sent."""
+def _repeat_unsent(w: World, th: int, node: int, topic: int) -> None:
+    """Send DISCONNECT to the peers to which an ACCEPT, DISCONNECT or LEAVE could not be sent."""
     entries = pool(w)[lists.owner(w, node)]
-    start = begin_part(w, th)
-    count = 0
+    start = control(w)[th, SCRATCH_USED]
     place = overlays(w)[node, topic, UNSAID_TO]
     while place >= 0:
-        write_peer(w, th, start, entries[place, FIRST])
-        count += 1
+        write_word(w, th, entries[place, FIRST])
         place = entries[place, NEXT]
     clear(w, node, topic, UNSAID_TO)
-    for at in range(start + 2, start + 2 + count):
+    for at in range(start, control(w)[th, SCRATCH_USED]):
         peer = scratch(w)[th, at]
-        slot = find_slot(w, node, peer)
-        if slot >= 0 and flags(w)[slot, 0] & CONNECTED and not is_active(w, node, topic, peer):
-            say_disconnect(w, th, node, peer, topic, False)
+        if is_connected(w, node, peer) and not is_active(w, node, topic, peer):
+            send_disconnect(w, th, node, peer, topic, False)
 
 
 @with_overlay
 def sweep(w: World, th: int, now: int, node: int) -> None:
-    """Give up overdue errands, handle unanswered pings, and close idle connections (DIAL-1, DIAL-3, DIAL-4)."""
+    """Let errands fail whose wait is over, handle pings that were not answered in time, and close idle connections
+    (DIAL-1, DIAL-3, DIAL-4)."""
     meetings(w)[node, SWEEP_DUE] = NEVER
-    while True:
-        peer = peer_with_errand(w, node, now, _NO_TOPIC)
-        if peer < 0:
-            break
-        _end_errands(w, th, now, node, peer, split_errands(w, now, node, peer, now, _NO_TOPIC), False)
-    while True:
-        slot = first_silent(w, now, node)
-        if slot < 0:
-            break
+    peer = peer_with_errand(w, node, now, NONE)
+    while peer >= 0:
+        _end_errands(w, th, now, node, peer, split_errands(w, now, node, peer, now, NONE), False)
+        peer = peer_with_errand(w, node, now, NONE)
+    slot = first_silent(w, now, node)
+    while slot >= 0:
         _silent(w, th, now, node, peers(w)[slot])
+        slot = first_silent(w, now, node)
     sweep_idle(w, th, now, node)
 
 
 @with_overlay
 def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
-    """Remove a peer that left a ping unanswered from all lists; it counts as failed."""
+    """Remove a peer that did not answer a ping in time from the lists of all topics: the peer has failed."""
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
             remove_passive(w, th, now, node, topic, peer)
             if is_active(w, node, topic, peer):
-                say_disconnect(w, th, node, peer, topic, False)
+                send_disconnect(w, th, node, peer, topic, False)
             _peer_lost(w, th, now, node, topic, peer)
 
 
@@ -373,55 +346,58 @@ def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 @with_overlay
 def _end_errands(w: World, th: int, now: int, node: int, peer: int, errand: int, is_ready: bool) -> None:
-    """Do the chain of errands that begins with `errand` if the peer `is_ready`, or give them up; free them."""
+    """Do an errand and the errands behind it if `is_ready`, otherwise let them fail. Then free them. `errand` is -1
+    for none."""
+    first = errand
     while errand >= 0:
-        words = errands(w)[errand]
-        following = words[E_NEXT]
         if is_ready:
-            _do(w, th, now, node, words[E_TOPIC], peer, errand)
+            _do(w, th, now, node, peer, errand)
         else:
-            _give_up(w, th, now, node, words[E_TOPIC], peer, errand)
-        free_errand(w, th, errand)
-        errand = following
+            _give_up(w, th, now, node, peer, errand)
+        errand = errands(w)[errand, E_NEXT]
+    free_errands(w, th, first)
 
 
 @with_overlay
-def _do(w: World, th: int, now: int, node: int, topic: int, peer: int, errand: int) -> None:
+def _do(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
+    """Do an errand with a peer that is connected and in the topic."""
     words = errands(w)[errand]
+    topic = words[E_TOPIC]
     kind = words[E_KIND]
     if kind == FOR_NODES:
-        send_numbers(w, th, node, peer, GETNODES, topic, NONE, 0, 0)
+        send_numbers(w, th, node, peer, PartKind.GETNODES, topic, NONE, 0, 0)
     elif kind == FOR_REQUEST:
         ask(w, th, now, node, topic, peer)
     elif kind == FOR_JOIN:
-        send_join(w, th, node, topic, peer, words[E_TTL], words[E_SEQUENCE])
+        send_numbers(w, th, node, peer, PartKind.JOIN, topic, node, words[E_TTL], words[E_SEQUENCE])
     elif kind == FOR_JOINER:
-        take_in_joiner(w, th, now, node, topic, peer, words[E_SEQUENCE])
+        accept_joiner(w, th, now, node, topic, peer, words[E_SEQUENCE])
     elif kind == FOR_FORWARDED:
-        take_in(w, th, now, node, topic, peer, True)
+        accept_neighbour(w, th, now, node, topic, peer, True)
     elif kind == FOR_SHUFFLE:
-        exchange(w, th, now, node, topic, words[E_RPC] + words[E_TTL])
+        exchange(w, th, now, node, topic, words[E_ABOUT] + words[E_TTL])
     else:
         examine(w, th, now, node, topic, peer)
 
 
 @with_overlay
-def _give_up(w: World, th: int, now: int, node: int, topic: int, peer: int, errand: int) -> None:
+def _give_up(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
+    """Handle the failure of an errand: its peer cannot be met."""
     words = errands(w)[errand]
+    topic = words[E_TOPIC]
     kind = words[E_KIND]
-    if kind == FOR_NODES:
+    if kind == FOR_JOIN or kind == FOR_PROBE:
+        remove_passive(w, th, now, node, topic, peer)
+    if kind == FOR_NODES or kind == FOR_JOIN:
         joining_lost(w, th, now, node, topic, peer)
     elif kind == FOR_REQUEST:
-        if request_fails(w, th, now, node, topic, peer, True):
-            growth.refused(w, th, now, node, topic, peer)
-    elif kind == FOR_JOIN:
-        start_is_gone(w, th, now, node, topic, peer)
+        growth.end_request(w, th, now, node, topic, peer, True)
     elif kind == FOR_JOINER:
-        pass_join_on(w, th, now, node, topic, words[E_PEER], peer, words[E_TTL], words[E_SEQUENCE])
+        ttl = words[E_TTL]
+        sequence = words[E_SEQUENCE]
+        pass_on(w, th, Purpose.JOIN_WALK, now, node, topic, PartKind.JOIN, words[E_ABOUT], peer, ttl, sequence)
     elif kind == FOR_FORWARDED:
         add_passive(w, th, now, node, topic, peer)
-    elif kind == FOR_PROBE:
-        remove_passive(w, th, now, node, topic, peer)
 
 
 # Connections.
@@ -429,57 +405,44 @@ def _give_up(w: World, th: int, now: int, node: int, topic: int, peer: int, erra
 
 @with_overlay
 def overlay_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle a new connection: do errands in topics that the peer is known to subscribe to."""
+    """Handle a new connection. Do the errands with the peer in topics to which it is known to subscribe. If the peer
+    does not speak episub, let all errands with it fail."""
     peer = peers(w)[slot]
     dial_is_over(w, node, peer)
     for topic in range(w[TOPICS]):
         if flags(w)[slot, topic] & SUBSCRIBED:
             overlay_subscribed(w, th, now, node, peer, topic)
     if not is_native(w, slot):
-        _end_errands(w, th, now, node, peer, take_errands(w, node, peer), False)
-    review(w, now, node, peer)
+        _end_errands(w, th, now, node, peer, take_errands(w, node, peer, NEVER, ALL), False)
+    update_idle(w, now, node, peer)
 
 
 @with_overlay
 def overlay_subscribed(w: World, th: int, now: int, node: int, peer: int, topic: int) -> None:
-    """Do the errands that waited for a peer's subscription to a topic."""
-    errand = take_errands(w, node, peer)
-    if errand < 0:
+    """Do the errands with a peer in a topic to which it subscribes now."""
+    if not has_errand(w, node, peer):
         return
-    first = NONE
-    last = NONE
-    while errand >= 0:
-        following = errands(w)[errand, E_NEXT]
-        errands(w)[errand, E_NEXT] = NONE
-        if errands(w)[errand, E_TOPIC] != topic:
-            keep_errand(w, node, peer, errand)
-        else:
-            if last >= 0:
-                errands(w)[last, E_NEXT] = errand
-            else:
-                first = errand
-            last = errand
-        errand = following
+    first = take_errands(w, node, peer, NEVER, topic)
+    move_errands_back(w, node, peer)
     _end_errands(w, th, now, node, peer, first, True)
-    review(w, now, node, peer)
+    update_idle(w, now, node, peer)
 
 
 @with_overlay
 def overlay_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
     dial_is_over(w, node, peer)
-    slot = find_slot(w, node, peer)
-    if slot < 0 or not flags(w)[slot, 0] & CONNECTED:
-        _end_errands(w, th, now, node, peer, take_errands(w, node, peer), False)
+    if not is_connected(w, node, peer):
+        _end_errands(w, th, now, node, peer, take_errands(w, node, peer, NEVER, ALL), False)
 
 
 @with_overlay
 def overlay_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Handle the loss of a connection. With GOING, its peer counts as disconnected during the call."""
+    """Handle a disconnection. During the call GOING is the peer, so that `is_met` is False for it."""
     peer = peers(w)[slot]
     meetings(w)[node, GOING] = peer
     slot_times(w)[slot, IDLE_UNTIL] = 0
     slot_times(w)[slot, PING_UNTIL] = 0
-    _end_errands(w, th, now, node, peer, take_errands(w, node, peer), False)
+    _end_errands(w, th, now, node, peer, take_errands(w, node, peer, NEVER, ALL), False)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
             _peer_lost(w, th, now, node, topic, peer)
@@ -494,41 +457,60 @@ def overlay_unsubscribed(w: World, th: int, now: int, node: int, peer: int, topi
 
 @with_overlay
 def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
-    """Remove a peer that is disconnected or left the topic, and look for others in its place."""
-    take(w, node, topic, UNSAID_TO, peer)
+    """Handle a peer that disconnected, left the topic or failed: end its link, requests and JOINs, and ask other
+    peers."""
+    remove_entry(w, node, topic, UNSAID_TO, peer)
     joining_lost(w, th, now, node, topic, peer)
-    end_judging(w, now, node, topic, peer)
+    release_entry(w, now, node, topic, JUDGING, peer)
     was_neighbour = is_active(w, node, topic, peer)
     if was_neighbour:
         drop_link(w, th, now, node, topic, peer, False)
-    if request_fails(w, th, now, node, topic, peer, True):
-        growth.refused(w, th, now, node, topic, peer)
+    growth.end_request(w, th, now, node, topic, peer, True)
     if was_neighbour:
         growth.grow(w, th, now, node, topic)
 
 
 @with_overlay
 def overlay_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
-    """Store a round-trip time in microseconds, and decide about a request that waited for it."""
+    """Handle the answer to a ping: store the round-trip time in microseconds, and decide about a link request that
+    waits for it."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
         slot_times(w)[slot, PING_UNTIL] = 0
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
-            measured_view(w, node, topic, peer, rtt_us)
-            judge_measured(w, th, now, node, topic, peer, rtt_us)
+            store_rtt(w, node, topic, peer, rtt_us)
+            decide_measured(w, th, now, node, topic, peer, rtt_us)
 
 
 @with_overlay
 def overlay_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Handle the contacts that discovery found, the first `count` of `candidates`."""
-    if is_in(w, node, topic):
-        contacts_found(w, th, now, node, topic, count)
+    """Handle the contacts that discovery found: the first `count` of `candidates`, which ascend.
+
+    If the node must join, it sends GETNODES to some of the contacts; otherwise all become passive entries.
+    """
+    if not is_in(w, node, topic):
+        return
+    overlays(w)[node, topic, LOOKING_UNTIL] = 0
+    known = candidates(w)[th]
+    count = min(count, parameter(w, node, MAX_PART_PEERS))
+    if not is_alone(w, node, topic):
+        for place in range(count):
+            add_passive(w, th, now, node, topic, known[place])
+        return
+    count = pick(w, th, draw_topic(w, Purpose.CONTACT, node, topic, now), count, CONTACTS)
+    first = copy_candidates(w, th, count)
+    for place in range(first, first + count):
+        ask_for_nodes(w, th, now, node, topic, scratch(w)[th, place])
 
 
 @with_overlay
 def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Handle an RPC that could not be sent: end a link whose ACCEPT it has, and send its DISCONNECT again later."""
+    """Handle an RPC that could not be sent to the peer of a slot.
+
+    If it has an ACCEPT, end the link to the peer. If it has an ACCEPT, DISCONNECT or LEAVE, note the peer: it gets a
+    DISCONNECT in the next round of stabilisation.
+    """
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):
         if not members(w)[node, topic] & JOINED:
@@ -538,9 +520,9 @@ def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) 
             kind = part[PART_KIND]
             if part[PART_TOPIC] != topic:
                 continue
-            if kind == NEIGHBOR and number(w, rpc + part[PART_IDS], 0) == ACCEPT:
+            if kind == PartKind.NEIGHBOR and number(w, rpc + part[PART_IDS], 0) == ACCEPT:
                 if is_active(w, node, topic, peer):
                     drop_link(w, th, now, node, topic, peer, True)
                     put(w, node, topic, UNSAID_TO, peer, NONE, 0)
-            elif kind == DISCONNECT or kind == LEAVE:
+            elif kind == PartKind.DISCONNECT or kind == PartKind.LEAVE:
                 put(w, node, topic, UNSAID_TO, peer, NONE, 0)

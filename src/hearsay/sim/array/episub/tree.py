@@ -1,7 +1,8 @@
 """The broadcast tree of a topic: neighbours, messages, and received control parts (`core.episub.tree`).
 
-A neighbour is eager or lazy: the bit IS_EAGER or IS_LAZY of its slot's flags for the topic. With FIXED_OVERLAY, all
-native subscribers are neighbours; otherwise those in the active list are.
+A neighbour is eager or lazy: the flags of its slot for the topic have the bit IS_EAGER or IS_LAZY. With
+FIXED_OVERLAY, the neighbours are all peers that speak episub and subscribe to the topic; otherwise they are the
+active list.
 """
 
 from __future__ import annotations
@@ -9,18 +10,27 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.language.actions import Reason, Via
-from hearsay.core.rules.message_rules import ids_over_limit, is_answered
-from hearsay.core.rules.tree_rules import announced_hops, hops_of_copy, is_shortcut, next_tick
-from hearsay.sim.array.episub.alarms import NEVER, with_episub, with_overlay
-from hearsay.sim.array.episub.kept import forget_kept, is_kept, keep, kept_hops, kept_parent
-from hearsay.sim.array.episub.missing import (
+from hearsay.core.rules.message_rules import (
+    announced_hops,
+    hops_of_copy,
+    ids_over_limit,
+    is_answered,
+    is_shortcut,
+    next_tick,
+)
+from hearsay.sim.array.episub.basics import NEVER, earlier, with_episub, with_overlay
+from hearsay.sim.array.episub.caches import (
     HOPS,
     PEER,
     announce,
     arrived,
     forget_announcer,
-    forget_missing,
-    free_announcers,
+    forget_oldest,
+    is_kept,
+    keep,
+    kept_hops,
+    kept_parent,
+    remove_missing,
 )
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message, put_tree_part
 from hearsay.sim.array.world import lists
@@ -44,6 +54,7 @@ from hearsay.sim.array.world.layout import (
     MAX_PART_IDS,
     MISSING_COUNT,
     MISSING_DUE,
+    MISSING_FIRST,
     MISSING_TICK,
     NEWLY_EAGER,
     NEWLY_UP,
@@ -70,7 +81,7 @@ from hearsay.sim.array.world.layout import (
     tree_marks,
     trees,
 )
-from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND
+from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND, entry_before, free_all, last_of
 from hearsay.sim.array.world.payload import GRAFT, IHAVE, PRUNE, announced_message, hops_in_word
 from hearsay.sim.array.world.record import ignored, row
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, is_native, parameter
@@ -78,9 +89,9 @@ from hearsay.trace.language.event_rows import eager_row, lazy_row, neighbor_down
 
 _NEIGHBOUR = IS_EAGER | IS_LAZY
 OWN = -1
-"""In place of the peer that sent a message: the node is its publisher."""
+"""The value in place of the peer that sent a message, if this node published the message."""
 ANY = -2
-"""In place of a slot: all lazy neighbours."""
+"""The value in place of the slot of a lazy neighbour that stands for all lazy neighbours."""
 
 
 @with_episub
@@ -111,9 +122,12 @@ def leave_tree(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def forget_tree(w: World, node: int, topic: int) -> None:
-    """Forget the kept, missing and waiting messages of a tree that ends."""
-    forget_kept(w, node, topic)
-    forget_missing(w, node, topic)
+    """Forget the kept messages, the missing messages and the waiting announcements of a tree that ends."""
+    tree = trees(w)[node, topic]
+    while tree[KEPT_COUNT] > 0:
+        forget_oldest(w, node, topic)
+    while tree[MISSING_COUNT] > 0:
+        remove_missing(w, node, topic, tree[MISSING_FIRST])
     clear_queue(w, node, topic)
 
 
@@ -121,13 +135,12 @@ def forget_tree(w: World, node: int, topic: int) -> None:
 def clear_queue(w: World, node: int, topic: int) -> None:
     """Forget the announcements that wait for the next IHAVE."""
     tree = trees(w)[node, topic]
-    th = lists.owner(w, node)
+    entries = pool(w)[lists.owner(w, node)]
     place = tree[QUEUE]
     while place >= 0:
-        following = pool(w)[th, place, NEXT]
-        cells(w)[node, column(w, pool(w)[th, place, FIRST])] &= ~np.uint64(QUEUED)
-        lists.free_entry(w, th, place)
-        place = following
+        cells(w)[node, column(w, entries[place, FIRST])] &= ~np.uint64(QUEUED)
+        place = entries[place, NEXT]
+    free_all(w, node, tree[QUEUE])
     tree[QUEUE] = -1
     tree[QUEUE_COUNT] = 0
 
@@ -137,7 +150,8 @@ def clear_queue(w: World, node: int, topic: int) -> None:
 
 @with_episub
 def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Make a native subscriber an eager neighbour in the tree of a topic, if the node has joined it (TREE-1)."""
+    """Make the peer of a slot an eager neighbour in the tree of a topic (TREE-1). Do nothing if the node has not
+    joined the topic, or if the peer is a neighbour already."""
     if not is_in(w, node, topic) or flags(w)[slot, topic] & _NEIGHBOUR:
         return
     tree = trees(w)[node, topic]
@@ -152,7 +166,8 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
-    """Remove a neighbour. With `in_good_order` it stays in the overlay; otherwise it failed or left (TREE-5)."""
+    """Remove a neighbour, and repair the tree (TREE-5). With `in_good_order` the peer stays in the overlay; otherwise
+    the peer failed or left. Do nothing if the peer is no neighbour."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return
@@ -172,7 +187,8 @@ def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int
 
 @with_overlay
 def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
-    """Return the slot of the lazy neighbour that replaces the neighbour `lost`: ANY for all of them, -1 for none."""
+    """Return the slot of the lazy neighbour to graft after the loss of the neighbour `lost`: ANY if all lazy
+    neighbours are to be grafted, -1 if none is."""
     if trees(w)[node, topic, LATEST_FROM] != lost:
         return -1
     found = ANY
@@ -186,7 +202,7 @@ def _stand_in(w: World, node: int, topic: int, lost: int) -> int:
 
 @with_overlay
 def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
-    """Remove the lost neighbour of a slot from `detours` and LATEST_FROM."""
+    """Forget in `detours` and LATEST_FROM the peer of a slot, which is no longer a neighbour."""
     peer = peers(w)[slot]
     if trees(w)[node, topic, LATEST_FROM] == peer:
         trees(w)[node, topic, LATEST_FROM] = OWN
@@ -198,9 +214,10 @@ def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
 
 @with_overlay
 def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
-    """Note in `detours` whether the neighbour of a slot could replace `parent`, which sent the node a message.
+    """Note in `detours` whether the neighbour of a slot is a stand-in for `parent` (`core.episub.tree.Detours`).
 
-    It could if it had the message with no more hops than the node.
+    `parent` sent the node a message, which has `own_hops` at the node; the neighbour announced the message with
+    `hops`.
     """
     line = detours(w)[slot, topic]
     line[AHEAD_OF] = 0
@@ -212,7 +229,8 @@ def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: 
 
 @with_episub
 def peer_removed(w: World, th: int, now: int, node: int, slot: int) -> None:
-    """Remove a disconnected peer from all trees, and forget how often it was answered."""
+    """Forget how often messages were sent on request to a peer that disconnected. With FIXED_OVERLAY, also remove the
+    peer from all trees."""
     if parameter(w, node, OVERLAY) == FIXED_OVERLAY:
         for topic in range(w[TOPICS]):
             neighbour_down(w, th, now, node, slot, topic, False)
@@ -240,9 +258,7 @@ def _make_lazy(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 
 @with_episub
 def _flush_soon(w: World, now: int, node: int) -> None:
-    line = alarms(w)[node]
-    if line[FLUSH_DUE] == NEVER:
-        line[FLUSH_DUE] = now + parameter(w, node, FLUSH)
+    alarms(w)[node, FLUSH_DUE] = earlier(alarms(w)[node, FLUSH_DUE], now + parameter(w, node, FLUSH))
 
 
 # Messages.
@@ -252,7 +268,8 @@ def _flush_soon(w: World, now: int, node: int) -> None:
 def spread(w: World, th: int, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
     """Keep a message, send it to the eager neighbours, and queue its announcement to the lazy ones (TREE-1).
 
-    `hops` are those of the node, `named` those that the received copy names, 0 for none; `parent` sent it, or OWN.
+    `hops` is the number of hops from the publisher to this node. `named` is the hops field of the received copy, 0 if
+    the copy has none. `parent` is the peer that sent the copy, or OWN.
     """
     topic = messages(w)[message, TOPIC]
     keep(w, now, node, message, hops, named, parent)
@@ -271,38 +288,28 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
 
 @with_episub
 def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
-    """Queue a message for the next IHAVE. If too many wait, remove the oldest without announcing it."""
+    """Add a message to the announcements that wait for the next IHAVE. If there are too many, remove the oldest
+    one."""
     tree = trees(w)[node, topic]
-    th = lists.owner(w, node)
-    entries = pool(w)[th]
+    entries = pool(w)[lists.owner(w, node)]
     at = column(w, message)
-    place = tree[QUEUE]
     if bits(cells(w)[node, at], QUEUED):
-        while entries[place, FIRST] != message:
-            place = entries[place, NEXT]
-        entries[place, SECOND] = hops
+        entries[lists.place_in(w, node, tree[QUEUE], message), SECOND] = hops
         return
-    fresh = lists.new_entry(w, node)
-    entries[fresh, NEXT] = place
-    entries[fresh, FIRST] = message
-    entries[fresh, SECOND] = hops
-    tree[QUEUE] = fresh
+    tree[QUEUE] = entry_before(w, node, tree[QUEUE], message, hops, 0)
     tree[QUEUE_COUNT] += 1
     cells(w)[node, at] |= np.uint64(QUEUED)
     if tree[QUEUE_COUNT] > parameter(w, node, MAX_PART_IDS):
-        before = fresh
-        while entries[entries[before, NEXT], NEXT] >= 0:
-            before = entries[before, NEXT]
-        oldest = entries[before, NEXT]
-        entries[before, NEXT] = -1
+        oldest = last_of(w, node, tree[QUEUE])
         cells(w)[node, column(w, entries[oldest, FIRST])] &= ~np.uint64(QUEUED)
-        lists.free_entry(w, th, oldest)
+        tree[QUEUE] = lists.without(w, node, tree[QUEUE], oldest)
         tree[QUEUE_COUNT] -= 1
 
 
 @with_episub
 def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int, named: int) -> None:
-    """Spread a message at its first copy, and make the sender eager (TREE-2); `named`: its hops field, 0 for none."""
+    """Handle the first copy of a message, which the node has accepted: spread the message, and make a lazy sender
+    eager (TREE-2). `named` is the hops field of the copy, 0 if it has none."""
     topic = messages(w)[message, TOPIC]
     hops = hops_of_copy(named)
     announcers = arrived(w, node, topic, message)
@@ -326,14 +333,15 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
         at = entries[at, NEXT]
     announcer = find_slot(w, node, entries[nearest, PEER])
     _optimise(w, th, now, node, topic, sender, hops, announcer, entries[nearest, HOPS])
-    free_announcers(w, node, announcers)
+    free_all(w, node, announcers)
 
 
 @with_episub
 def _optimise(
     w: World, th: int, now: int, node: int, topic: int, parent: int, hops: int, announcer: int, lazy_hops: int
 ) -> None:
-    """Make the lazy neighbour `announcer` eager and `parent` lazy, if that saves enough hops (TREE-4)."""
+    """Make the lazy neighbour in the slot `announcer` eager and the peer `parent` lazy, if that saves enough hops
+    (TREE-4)."""
     threshold = 0 if parameter(w, node, TREE_FLOODS) else parameter(w, node, THRESHOLD)
     if not is_shortcut(hops, lazy_hops, threshold):
         return
@@ -348,7 +356,7 @@ def _optimise(
 
 @with_episub
 def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
-    """Make the sender of a second copy lazy, and send it PRUNE (TREE-2)."""
+    """Make the peer that sent a later copy of a message lazy, and send this peer PRUNE (TREE-2)."""
     topic = messages(w)[message, TOPIC]
     slot = find_slot(w, node, sender)
     if not is_in(w, node, topic) or not is_native(w, slot) or parameter(w, node, TREE_FLOODS):
@@ -365,7 +373,8 @@ def duplicate_in_tree(w: World, th: int, now: int, node: int, sender: int, messa
 def on_tree_part(
     w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
 ) -> bool:
-    """Handle an IHAVE, GRAFT or PRUNE with ids in the arena (TREE-3); return whether the sender is no neighbour."""
+    """Handle an IHAVE, GRAFT or PRUNE (TREE-3). `ids` is the index of its first id in the arena, `count` the number
+    of ids. Return True if the part is dropped because its sender is no neighbour."""
     peer = peers(w)[slot]
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, kind, 1, Reason.NOT_SUBSCRIBED)
@@ -413,7 +422,8 @@ def _on_announcement(w: World, th: int, now: int, node: int, slot: int, topic: i
 
 @with_episub
 def _answer(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
-    """Send a kept message to a peer that requests it, ANSWERS_LIMIT times at most (GOSSIP-10)."""
+    """Send a message to a peer that requests it, if the message is still kept and was sent to this peer fewer than
+    ANSWERS_LIMIT times (GOSSIP-10)."""
     if not is_kept(w, now, node, message):
         return
     peer = peers(w)[slot]

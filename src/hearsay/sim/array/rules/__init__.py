@@ -1,1 +1,1 @@
-"""The rules of routers as kernels, except episub's: the only folder that changes with a rule."""
+"""The rules of routers as kernels; `sim/array/episub` has the rules of episub."""

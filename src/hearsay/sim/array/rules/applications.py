@@ -1,16 +1,27 @@
-"""Applications of partial messages: what they do after a call of the router (`sim.reference.partial_messages`).
+"""Applications of partial messages, and their actions after calls of the router (`sim.reference.action_handler`).
 
-After a call, applications get the messages that it delivered and the partial message that it received; after a
-heartbeat they look for parts that are late. Each of their answers is another call of the router.
+After a call, the applications of the node get the messages that the call delivered, and the partial message that it
+received. After a heartbeat the applications also request late parts from other peers. If an application publishes
+parts, that is another call of the router.
 """
 
 from __future__ import annotations
 
 from hearsay.sim.array.rules.features import with_parts
-from hearsay.sim.array.rules.forwarding import publish_complete, use_fanout
+from hearsay.sim.array.rules.forwarding import publish_message, use_fanout
 from hearsay.sim.array.rules.held_parts import NOTHING, USEFUL, ask_others, becomes_complete, hold_all, take
 from hearsay.sim.array.rules.membership import send_off
-from hearsay.sim.array.rules.partials import TO_ALL, TO_CHANGED, claim_in, message_in, parts_in, publish_parts
+from hearsay.sim.array.rules.partials import (
+    HAS_CLAIM,
+    HAS_PARTS,
+    HELD_SET,
+    OF_MESSAGE,
+    PARTS_SET,
+    TO_ALL,
+    TO_CHANGED,
+    index_of_set,
+    publish_parts,
+)
 from hearsay.sim.array.rules.scores import credit
 from hearsay.sim.array.travel.parts import hops_from
 from hearsay.sim.array.world.knowledge import column
@@ -28,6 +39,7 @@ from hearsay.sim.array.world.layout import (
     TOPICS,
     USE,
     World,
+    arena,
     control,
     counts,
     group_of,
@@ -46,7 +58,10 @@ from hearsay.sim.array.world.slots import is_in, parameter
 
 @with_parts
 def choose_parts(w: World, th: int, node: int) -> None:
-    """Set CHOSEN for the topics with partial messages of a node's application, when the node starts (PARTIAL-1)."""
+    """When a node starts, set CHOSEN for the topics of its application that have partial messages (PARTIAL-1).
+
+    Do nothing if the router does not have the extension.
+    """
     if not parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         return
     for topic in range(w[TOPICS]):
@@ -57,9 +72,10 @@ def choose_parts(w: World, th: int, node: int) -> None:
 
 @with_parts
 def hand_over(w: World, th: int, now: int, node: int) -> None:
-    """Pass the messages in `handed` to the applications of a node, which hold all their parts then, and publish.
+    """Pass the messages in `handed`, which were delivered, to a node's applications.
 
-    If REMINDS is set, applications also ask other peers for late parts in groups in which they published
+    An application that lacks parts of such a message now holds all parts, and publishes the parts to all peers. If
+    REMINDS is set, applications also request late parts from other peers, in groups in which they have published
     (PARTIAL-10).
     """
     line = control(w)[th]
@@ -83,10 +99,15 @@ def hand_over(w: World, th: int, now: int, node: int) -> None:
 
 @with_parts
 def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: int) -> None:
-    """Pass a partial message that the router accepted to the application; `content` is its index in the arena."""
-    message = message_in(w, content)
+    """Pass an accepted partial message to the application, which publishes its own parts and claims in answer.
+
+    If the node now has all parts of the message for the first time, the application also publishes the message.
+    `content` is the index of the partial message's content in the arena.
+    """
+    message = arena(w)[content + OF_MESSAGE]
     peer = peers(w)[slot]
-    result = take(w, node, message, peer, parts_in(w, content), claim_in(w, content))
+    parts = index_of_set(w, content, PARTS_SET, HAS_PARTS)
+    result = take(w, node, message, peer, parts, index_of_set(w, content, HELD_SET, HAS_CLAIM))
     is_complete = result != NOTHING and becomes_complete(w, group_of(w)[node, column(w, message)])
     if result == USEFUL:
         counts(w)[th, EVENTS] += 1
@@ -94,7 +115,7 @@ def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: in
     _publish(w, th, now, node, message, slot if result == NOTHING else TO_ALL)
     if is_complete:
         counts(w)[th, EVENTS] += 1
-        publish_complete(w, th, now, node, message, peer, hops_from(w, peer, message))
+        publish_message(w, th, now, node, message, peer, hops_from(w, peer, message), -1)
         control(w)[th, HANDED] = 0  # the application holds all parts already
         send_off(w, th, now, node)
 

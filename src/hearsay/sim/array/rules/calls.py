@@ -1,19 +1,12 @@
-"""Calls of a router: each handles an event, and at its end sends all that is in the outbox (`Router.handle`)."""
+"""Calls of a router: each handles one event, and at its end sends the parts in the outbox (`Router.handle`)."""
 
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import first_heartbeat, next_heartbeat
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.episub.alarms import (
-    NEVER,
-    clear_alarms,
-    has_overlay,
-    has_trees,
-    set_timer,
-    with_episub,
-    with_overlay,
-)
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.array.compiling import inlined, kernel, only_with
+from hearsay.sim.array.episub.basics import NEVER, clear_alarms, has_overlay, has_trees, set_timer, with_overlay
 from hearsay.sim.array.episub.meetings import start_meetings
 from hearsay.sim.array.episub.overlay import (
     overlay_contacts,
@@ -21,15 +14,20 @@ from hearsay.sim.array.episub.overlay import (
     overlay_measured,
 )
 from hearsay.sim.array.episub.ringing import ring
-from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
 from hearsay.sim.array.rules.applications import choose_parts, hand_over
-from hearsay.sim.array.rules.checks import check_meshes
-from hearsay.sim.array.rules.direct import dial_direct
+from hearsay.sim.array.rules.checks import (
+    STARTED,
+    check_meshes,
+    note_call,
+    note_contacts,
+    note_message,
+    note_rpc,
+    note_with_topics,
+)
 from hearsay.sim.array.rules.forwarding import publish, validated
-from hearsay.sim.array.rules.gater import decay_gater, gater_due, has_gater, start_gater
+from hearsay.sim.array.rules.gater import decay_gater, forget_old, gater_due, has_gater, keeps_scores, start_gater
 from hearsay.sim.array.rules.gossip import (
     age,
-    forget_asked,
     forget_requests,
     gossip,
     keep_fanout,
@@ -46,23 +44,13 @@ from hearsay.sim.array.rules.membership import (
     send_off,
 )
 from hearsay.sim.array.rules.mesh import has_mesh
-from hearsay.sim.array.rules.notes import (
-    note_call,
-    note_connection,
-    note_contacts,
-    note_rpc,
-    note_start,
-    note_unsent_message,
-)
-from hearsay.sim.array.rules.opinions import is_rated
 from hearsay.sim.array.rules.part_groups import age_groups
 from hearsay.sim.array.rules.promises import (
     begin_heartbeat,
-    end_heartbeat,
     uses_11,
 )
-from hearsay.sim.array.rules.retained import forget_old, keeps_scores
 from hearsay.sim.array.rules.scores import decay, has_scores, penalise_slow
+from hearsay.sim.array.rules.special_peers import dial_direct, rating_of
 from hearsay.sim.array.rules.unwanted import (
     forget_old_senders,
     forget_old_unwanted,
@@ -77,6 +65,7 @@ from hearsay.sim.array.world.layout import (
     ANNOUNCE,
     APPLICATION,
     ASK_AGAIN,
+    ASKED_AT,
     BEAT_SPREAD,
     DUE,
     FIRST_BEAT,
@@ -90,6 +79,7 @@ from hearsay.sim.array.world.layout import (
     HAS_RATINGS,
     HAS_SCORES,
     INTERVAL,
+    KEEPS_SCORES,
     MISSING_WINDOW,
     NAMED_DIALLED,
     NEWS,
@@ -130,6 +120,7 @@ from hearsay.sim.array.world.payload import (
     PART_KIND,
     PART_MESSAGE,
     PUBLISH,
+    message_part,
     part_place,
 )
 from hearsay.sim.array.world.queue import INLINE, MESSAGE, push
@@ -140,7 +131,7 @@ from hearsay.trace.language.event_rows import node_up_row
 
 @inlined
 def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
-    """Count a call that handles no RPC; note it if the node is a witness, whose calls real routers repeat."""
+    """Count the event of a call that handles no RPC. If the node is a witness, note the call (`checks.py`)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_call(w, th, now, node, kind, remote, topic, message)
@@ -158,7 +149,10 @@ def end(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_start(w: World, th: int, now: int, node: int) -> None:
-    """Start a node with a new, empty router, which joins the application's topics; queue its first timer (BEAT-1)."""
+    """Start a node with a new router, which joins the application's topics.
+
+    If the router has meshes, queue the event of its first timer (BEAT-1).
+    """
     header = nodes32(w)[node]
     header[UP] = 1
     header[STARTS] += 1
@@ -170,7 +164,7 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if has_queue(w, node):
         start_uplink(w, th, now, node)
     if is_witness(w, node):
-        note_start(w, th, now, node)
+        note_with_topics(w, th, now, node, STARTED, -1, -1, node)
     row(w, th, node_up_row(now, node))
     if w[HAS_EPISUB]:
         clear_alarms(w, node)
@@ -209,21 +203,15 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
     if nodes32(w)[node, OWED]:
         say_again(w, th, now, node, SAID_AGAIN)
     if has_trees(w, node):
-        _ring(w, th, now, node)
+        if alarms(w)[node, ANNOUNCE] != NEVER and now >= alarms(w)[node, ANNOUNCE]:
+            alarms(w)[node, ANNOUNCE] = NEVER
+        ring(w, th, now, node)
     end(w, th, now, node)
-
-
-@with_episub
-def _ring(w: World, th: int, now: int, node: int) -> None:
-    line = alarms(w)[node]
-    if line[ANNOUNCE] != NEVER and now >= line[ANNOUNCE]:
-        line[ANNOUNCE] = NEVER
-    ring(w, th, now, node)
 
 
 @kernel
 def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
-    """Do the decays and the heartbeat if they are due; return when the next of them is due (STANDING-3)."""
+    """Do the decays and the heartbeat that are due; return the time at which the next one is due (STANDING-3)."""
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         say_again(w, th, now, node, UNANNOUNCED)
@@ -245,7 +233,7 @@ def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
 
 @kernel
 def _beat(w: World, th: int, now: int, node: int) -> int:
-    """Do a heartbeat; return when the next one is due (BEAT-2)."""
+    """Do a heartbeat; return the time at which the next heartbeat is due (BEAT-2)."""
     header = nodes32(w)[node]
     has_11 = uses_11(w, node)
     if has_11:
@@ -258,11 +246,10 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
         forget_old_unwanted(w, node, tick)
     if skips_senders(w, node):
         forget_old_senders(w, node)
-    due = now  # a timer for heartbeats alone fires when one is due, unless the event waits for service
-    if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
-        due = nodes64(w)[node, DUE]
-    due = next_heartbeat(due, parameter(w, node, INTERVAL), now)
-    if w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]:
+    keeps_due = w[SERVICE] or w[HAS_SCORES] or w[HAS_GATER]
+    # Without decays, a timer fires exactly when a heartbeat is due, unless the event waits for service.
+    due = next_heartbeat(nodes64(w)[node, DUE] if keeps_due else now, parameter(w, node, INTERVAL), now)
+    if keeps_due:
         nodes64(w)[node, DUE] = due
     if w[HAS_DIALS]:
         more32(w)[node, NAMED_DIALLED] = 0
@@ -280,21 +267,22 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
             if tick % parameter(w, node, MISSING_WINDOW) == 0:
                 lists.remove(w, node, NEWS, -1, -1)
         if parameter(w, node, ASK_AGAIN):
-            forget_asked(w, node, tick)
+            lists.remove_up_to(w, node, ASKED_AT, tick - parameter(w, node, ASK_AGAIN))
         age(w, node, tick)
     check_meshes(w, th, now, node)
     if has_11:
-        end_heartbeat(w, th)
+        control(w)[th, KEEPS_SCORES] = 0
     return int(due)
 
 
 @kernel
 def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    if w[HAS_RATINGS] and has_scores(w, node) and is_rated(w, node, peers(w)[slot]):
+    if w[HAS_RATINGS] and has_scores(w, node) and rating_of(w, node, peers(w)[slot]) >= 0:
         counts(w)[th, EVENTS] += 1  # the application rates the peer first
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
-        note_connection(w, th, now, node, peers(w)[slot], int(has_dialled(w, node, slot)))
+        dialled = int(has_dialled(w, node, slot))
+        note_with_topics(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], dialled, peers(w)[slot])
     connect(w, th, now, node, slot)
     end(w, th, now, node)
 
@@ -315,8 +303,8 @@ def call_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
 
 
 @with_overlay
-def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
-    """Pass the round-trip time of a ping to the router."""
+def call_round_trip(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
+    """Pass the round-trip time that a ping to `peer` measured to the router."""
     begin(w, th, now, node, EventKind.ROUND_TRIP_MEASURED, peer, -1, rtt_us)
     overlay_measured(w, th, now, node, peer, rtt_us)
     end(w, th, now, node)
@@ -324,7 +312,10 @@ def call_measured(w: World, th: int, now: int, node: int, peer: int, rtt_us: int
 
 @with_overlay
 def call_contacts(w: World, th: int, now: int, node: int, topic: int, count: int) -> None:
-    """Pass the contacts that discovery found to the router: the first `count` of `candidates`, ascending."""
+    """Pass the contacts that discovery found to the router.
+
+    The contacts are the nodes in the first `count` entries of `candidates`, ascending.
+    """
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         note_contacts(w, th, now, node, topic, candidates(w)[th], count)
@@ -362,34 +353,32 @@ def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
 
 
 @kernel
-def count_parts(w: World, rpc: int, parts: int, kind: int) -> int:
+def count_parts(w: World, rpc: int, kind: int) -> int:
+    """Return the number of parts of one kind in an RPC."""
     count = 0
-    for index in range(parts):
-        if words_at(w, part_place(rpc, index))[PART_KIND] == kind:
-            count += 1
+    for index in range(arena(w)[rpc]):
+        count += int(words_at(w, part_place(rpc, index))[PART_KIND] == kind)
     return count
 
 
 @only_with(HAS_LINKS)
 def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int) -> None:
-    """Handle an RPC to a peer that could not be sent; `payload` is that of its event."""
+    """Handle the event that an RPC to a peer could not be sent; `payload` is the payload of this event."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
         if payload & INLINE:
-            note_unsent_message(w, th, now, node, peer, payload & MESSAGE)
+            part = message_part(w, payload & MESSAGE, 1, -1)
+            note_message(w, th, now, node, EventKind.SEND_FAILED, peer, part)
         else:
             note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
     if slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
         return
-    if has_trees(w, node) and not payload & INLINE:
+    unsent = 1
+    if not payload & INLINE:
         note_unsent(w, th, now, node, slot, payload)
-        end(w, th, now, node)
-        return
-    if payload & INLINE:
-        penalise_slow(w, node, slot, 1)
-        return
-    note_unsent(w, th, now, node, slot, payload)
-    sent = count_parts(w, payload, arena(w)[payload], PUBLISH)
-    if sent:
-        penalise_slow(w, node, slot, sent)
+        unsent = count_parts(w, payload, PUBLISH)
+        if has_trees(w, node):
+            end(w, th, now, node)
+    if unsent:
+        penalise_slow(w, node, slot, unsent)

@@ -1,20 +1,32 @@
-"""Invariants of all nodes of a checked run, those of `sim.checks` that arrays can express.
+"""A checked run: notes of witnesses' calls, and the check of all nodes.
 
-The check examines each delivery, the outbox at the end of each call, and meshes after each heartbeat. It does not
-rely on the router's state of subscriptions and backoffs, but has its own.
+A witness is a node that a checked run compares with a router of the core (`sim/witnesses.py`). With the notes,
+routers of the core can repeat the calls of witnesses' routers after the run. A note is a row with a negative event.
+The notes of a call come before the other rows of the call: first a note of the call itself. If the call is for an
+RPC, a note of each part follows, and behind the note of a part one note for each id in the part. In place of ids, a
+PRUNE has its backoff and the peers that it names, and a partial message has its content. The note of a partial
+message has the hops of the message at the sender. The note of a connection has 1 in place of a message if the node
+dialled, otherwise 0.
 
-Layout: `known_topics` has for a slot and topic whether the peer is subscribed, `apart` the end of the backoff that a
-PRUNE from or to the peer named, 0 for none. A PRUNE names whole seconds, rounded up; for PRUNEs that the node sends,
-the check assumes the shortest backoff that is rounded up to these.
+The check of all nodes has those invariants of `sim.checks` that arrays can express. It examines each delivery, each
+IWANT, each peer that enters a mesh, the outbox at the end of each call, and all meshes after each heartbeat. It has
+its own record of subscriptions and backoffs. It reads the router's record only to compute how many members a mesh
+could have.
+
+Layout: `known_topics` has 1 for a slot and topic if the peer is subscribed. `apart` has for a slot and topic the
+latest end of a backoff, 0 for none. A PRUNE from the peer begins a backoff, and so does a PRUNE to the peer that
+names one. A PRUNE names whole seconds, rounded up. For a PRUNE that the node sends, the check therefore assumes a
+backoff that is one second shorter than the named one.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from hearsay.core.language.actions import Via
-from hearsay.sim.array.rules.direct import is_direct
-from hearsay.sim.array.rules.places import places
+from hearsay.core.language.events import EventKind
 from hearsay.sim.array.rules.scores import has_scores, real, score, score_now
-from hearsay.sim.array.travel.outbox import MIXED, ONE_IHAVE, ONE_MESSAGE
+from hearsay.sim.array.rules.special_peers import is_direct, places
 from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     ID_MASK,
@@ -27,10 +39,12 @@ from hearsay.sim.array.travel.parts import (
     TOPIC_SHIFT,
     VALUE,
     backoff_seconds,
+    hops_from,
 )
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column
 from hearsay.sim.array.world.layout import (
+    APPLICATION,
     BACKOFF,
     BACKOFF_LASTS,
     BACKOFF_SLACK,
@@ -51,10 +65,10 @@ from hearsay.sim.array.world.layout import (
     OPPORTUNITY_PEERS,
     OPPORTUNITY_TICKS,
     OUT_COUNT,
-    OUT_MESSAGE,
-    OUT_MODE,
-    OUT_TOPIC,
-    OUT_VIA,
+    OUT_KEY,
+    OUT_SHORT,
+    OUT_VALUE,
+    PART_WORDS,
     PRUNE_FROM,
     PUBLISH_FROM,
     PUBLISHED,
@@ -72,16 +86,32 @@ from hearsay.sim.array.world.layout import (
     direct_starts,
     flags,
     known_topics,
+    members,
     messages,
     outbox,
     peers,
     witnesses,
     words_at,
 )
-from hearsay.sim.array.world.payload import GRAFT, PART_KIND, PART_TOPIC, SUBSCRIBE, part_place
-from hearsay.sim.array.world.record import FORGETS, found, received, with_checks
+from hearsay.sim.array.world.payload import (
+    GRAFT,
+    PART_IDS,
+    PART_KIND,
+    PART_TOPIC,
+    PARTIAL,
+    SUBSCRIBE,
+    Part,
+    make_part,
+    part_at,
+    part_place,
+    topic_part,
+    words_behind,
+)
+from hearsay.sim.array.world.record import CALL_NOTE, FORGETS, ID_NOTE, PART_NOTE, found, note, received, with_checks
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter
 
+STARTED, STOPPED = -1, -2
+"""Calls that are no events: the node started with a new router, or it went down and its router ended."""
 WORDS = (
     "message {number} delivered twice",
     "message {number} delivered in topic {topic!r}, which is not joined",
@@ -98,7 +128,7 @@ WORDS = (
     "message {number} beyond the mesh to {peer}, whose score is below the threshold",
     "mesh link of {topic!r} to {peer} is not mutual",
 )
-"""The text of each kind of finding except the last, UNCOUNTED, which is about no single node."""
+"""The text of each kind of finding except UNCOUNTED, the last kind, which is not about a single node."""
 (
     TWICE, NOT_JOINED, MESSAGE_TO_STRANGER, IHAVE_TO_STRANGER, GRAFT_TO_STRANGER, STRANGER_IN_MESH, MANY_MEMBERS,
     FEW_MEMBERS, EARLY, ACCEPTED_EARLY, UNWORTHY_MEMBER, GOSSIP_BELOW, PUBLISHED_BELOW, ONE_SIDED, UNCOUNTED,
@@ -106,12 +136,70 @@ WORDS = (
 _SECOND_US = 1_000_000
 _ASKED_FOR = (int(Via.IWANT), int(Via.LAZY))
 _BEYOND_THE_MESH = (int(Via.FLOOD_PUBLISH), int(Via.TOP_UP), int(Via.FLOOD))
-"""Values of `via` that require a score. The fan-out is left out: its scores are read only at heartbeats."""
+"""Values of `via` of copies whose receivers need a high enough score. Copies to the fan-out are left out, because
+the router does not read the scores of a fan-out's peers at each publication."""
+
+
+@with_checks
+def note_call(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
+    note(w, th, now, CALL_NOTE, node, remote, make_part(kind, topic, message, -1, -1, -1, -1))
+
+
+@with_checks
+def note_with_topics(w: World, th: int, now: int, node: int, kind: int, remote: int, number: int, of: int) -> None:
+    """Note a call, and the topics of the application of the node `of`. `number` is in place of a message.
+
+    If the call is the start of a node, `of` is the node itself. If it is a connection, `of` is the peer; a router
+    without a hello gets the topics of the peer with the connection.
+    """
+    note_call(w, th, now, node, kind, remote, -1, number)
+    for topic in range(w[TOPICS]):
+        if members(w)[of, topic] & APPLICATION:
+            note(w, th, now, PART_NOTE, node, remote, topic_part(SUBSCRIBE, topic, -1, 1))
+
+
+@with_checks
+def _note_id(w: World, th: int, now: int, node: int, message: int) -> None:
+    note(w, th, now, ID_NOTE, node, -1, make_part(-1, -1, message, -1, -1, -1, -1))
+
+
+@with_checks
+def note_message(w: World, th: int, now: int, node: int, kind: int, remote: int, part: Part) -> None:
+    """Note the call for an RPC with one message that was received, or that could not be sent."""
+    note_call(w, th, now, node, kind, remote, -1, -1)
+    note(w, th, now, PART_NOTE, node, remote, part)
+
+
+@with_checks
+def note_contacts(w: World, th: int, now: int, node: int, topic: int, contacts: Any, count: int) -> None:
+    note_call(w, th, now, node, EventKind.CONTACTS_FOUND, -1, topic, -1)
+    note(w, th, now, PART_NOTE, node, -1, topic_part(-1, topic, -1, count))
+    for place in range(count):
+        _note_id(w, th, now, node, contacts[place])
+
+
+@with_checks
+def note_rpc(w: World, th: int, now: int, node: int, kind: int, remote: int, rpc: int) -> None:
+    """Note the call for an RPC in the arena that was received, or that could not be sent."""
+    note_call(w, th, now, node, kind, remote, -1, -1)
+    for index in range(arena(w)[rpc]):
+        part = part_at(w, rpc, index)
+        if w[PART_WORDS] and part.kind >= PARTIAL:
+            hops = hops_from(w, remote, arena(w)[rpc + words_at(w, part_place(rpc, index))[PART_IDS] + 1]) - 1
+            part = make_part(part.kind, part.topic, -1, hops, -1, 1, -1)
+        note(w, th, now, PART_NOTE, node, remote, part)
+        ids = words_at(w, part_place(rpc, index))[PART_IDS]
+        if ids:
+            for place in range(words_behind(w, rpc, index)):
+                _note_id(w, th, now, node, arena(w)[rpc + ids + place])
 
 
 @with_checks
 def check_delivery(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Check that a delivered message's topic is joined, and that the node does not remember an earlier delivery."""
+    """Check that the topic of a delivered message is joined, and that the message is not delivered twice.
+
+    A second delivery is allowed once the node may have forgotten the message.
+    """
     topic = messages(w)[message, TOPIC]
     if not is_in(w, node, topic):
         found(w, th, now, NOT_JOINED, node, -1, topic, message)
@@ -125,7 +213,7 @@ def check_delivery(w: World, th: int, now: int, node: int, message: int) -> None
 
 @with_checks
 def note_received(w: World, th: int, slot: int, rpc: int) -> None:
-    """Count the parts of a received RPC. Its SUBSCRIBEs are noted even if the router ignores them."""
+    """Count the parts of a received RPC, and note its SUBSCRIBEs, even those that the router ignores."""
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         received(w, th, part[PART_KIND], 1)
@@ -135,33 +223,30 @@ def note_received(w: World, th: int, slot: int, rpc: int) -> None:
 
 @with_checks
 def note_subscription(w: World, slot: int, topic: int, subscribe: bool) -> None:
-    """Note whether a peer is subscribed, after its SUBSCRIBE, UNSUBSCRIBE, connection or disconnection."""
+    """Note whether a peer is subscribed to a topic."""
     known_topics(w)[slot, topic] = int(subscribe)
 
 
 @with_checks
 def note_prune(w: World, now: int, node: int, slot: int, topic: int, extras: int) -> None:
-    """Note the backoff of a received PRUNE."""
+    """Note the backoff of a received PRUNE. If the PRUNE names none, it is the backoff of the node's parameters."""
     named = backoff_seconds(extras) * _SECOND_US if extras else parameter(w, node, BACKOFF)
     _note_backoff(w, node, slot, topic, now + min(named, parameter(w, node, MAX_BACKOFF)))
 
 
 @with_checks
 def _note_backoff(w: World, node: int, slot: int, topic: int, until: int) -> None:
-    """Note the end of a backoff, unless the router has no backoffs."""
+    """Note the end of a backoff, unless a noted end is later or the router has no backoffs."""
     if parameter(w, node, BACKOFF):
         apart(w)[slot, topic] = max(apart(w)[slot, topic], until)
 
 
 @with_checks
-def check_new_member(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Check that no backoff forbids a peer that enters a mesh."""
-    _check_backoff(w, th, now, node, slot, topic, ACCEPTED_EARLY)
+def check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int, what: int) -> None:
+    """Store a finding of the kind `what` if the backoff of a peer ends more than EARLY_GRAFT from now.
 
-
-@with_checks
-def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int, what: int) -> None:
-    """Store a finding of the kind `what` if a backoff of the peer is not over and the router had to forget none."""
+    Do nothing if the router had to forget a backoff before its end.
+    """
     left = apart(w)[slot, topic] - now - parameter(w, node, EARLY_GRAFT)
     if left > 0 and not witnesses(w)[node] & FORGETS:
         found(w, th, now, what, node, peers(w)[slot], topic, left)
@@ -169,32 +254,30 @@ def _check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int
 
 @with_checks
 def check_sending(w: World, th: int, now: int, node: int) -> None:
-    """Check the parts in the outbox before a call sends them. Control parts of episub are not checked."""
+    """Check the parts in the outbox before a call sends them, and note the backoffs that PRUNEs name.
+
+    Control parts of episub are not checked.
+    """
     line = control(w)[th]
-    count = line[OUT_COUNT]
-    mode = line[OUT_MODE]
     entries = outbox(w)[th]
-    if mode == ONE_MESSAGE:
-        message = line[OUT_MESSAGE]
-        for place in range(count):
-            _check_message(w, th, now, node, entries[place, SLOT], message, line[OUT_VIA])
-    elif mode == ONE_IHAVE:
-        for place in range(count):
-            _check_ihave(w, th, now, node, entries[place, SLOT], line[OUT_TOPIC])
-    elif mode == MIXED:
-        for place in range(count):
-            slot = entries[place, SLOT]
-            key = entries[place, KEY]
-            topic = (key >> TOPIC_SHIFT) & ID_MASK
-            if key >> CLASS_SHIFT == MESSAGE_CLASS:
-                _check_message(w, th, now, node, slot, key & ID_MASK, entries[place, VALUE])
-            elif key >> CLASS_SHIFT == IHAVE_CLASS:
-                _check_ihave(w, th, now, node, slot, topic)
-            elif key >> CLASS_SHIFT == MESH_CLASS and entries[place, VALUE] == GRAFT:
-                _check_graft(w, th, now, node, slot, topic)
-            elif key >> CLASS_SHIFT == MESH_CLASS and entries[place, IDS]:
-                seconds = backoff_seconds(entries[place, IDS]) - 1
-                _note_backoff(w, node, slot, topic, now + seconds * _SECOND_US)
+    for place in range(line[OUT_COUNT]):
+        slot = entries[place, SLOT]
+        key = line[OUT_KEY] if line[OUT_SHORT] else entries[place, KEY]
+        value = line[OUT_VALUE] if line[OUT_SHORT] else entries[place, VALUE]
+        topic = (key >> TOPIC_SHIFT) & ID_MASK
+        if key >> CLASS_SHIFT == MESSAGE_CLASS:
+            _check_message(w, th, now, node, slot, key & ID_MASK, value)
+        elif key >> CLASS_SHIFT == IHAVE_CLASS:
+            if not known_topics(w)[slot, topic]:
+                found(w, th, now, IHAVE_TO_STRANGER, node, peers(w)[slot], topic, -1)
+            check_gossip(w, th, now, node, slot)
+        elif key >> CLASS_SHIFT == MESH_CLASS and value == GRAFT:
+            if not known_topics(w)[slot, topic]:
+                found(w, th, now, GRAFT_TO_STRANGER, node, peers(w)[slot], topic, -1)
+            check_backoff(w, th, now, node, slot, topic, EARLY)
+        elif key >> CLASS_SHIFT == MESH_CLASS and entries[place, IDS]:
+            seconds = backoff_seconds(entries[place, IDS]) - 1
+            _note_backoff(w, node, slot, topic, now + seconds * _SECOND_US)
 
 
 @with_checks
@@ -216,13 +299,6 @@ def _is_below(w: World, now: int, node: int, slot: int, threshold: int) -> bool:
 
 
 @with_checks
-def _check_ihave(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    if not known_topics(w)[slot, topic]:
-        found(w, th, now, IHAVE_TO_STRANGER, node, peers(w)[slot], topic, -1)
-    check_gossip(w, th, now, node, slot)
-
-
-@with_checks
 def check_gossip(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Check that the score of a peer is high enough for an IHAVE, or for the answer to its IWANT."""
     if _is_below(w, now, node, slot, GOSSIP_FROM):
@@ -230,24 +306,18 @@ def check_gossip(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 
 @with_checks
-def _check_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    if not known_topics(w)[slot, topic]:
-        found(w, th, now, GRAFT_TO_STRANGER, node, peers(w)[slot], topic, -1)
-    _check_backoff(w, th, now, node, slot, topic, EARLY)
-
-
-@with_checks
 def check_meshes(w: World, th: int, now: int, node: int) -> None:
-    """Check the meshes of a node after a heartbeat: their members and sizes."""
+    """Check the members and the sizes of all meshes of a node after a heartbeat."""
     scored = has_scores(w, node)
     most = max(parameter(w, node, PRUNE_FROM) - 1, parameter(w, node, DEGREE))
     if places(w, node):
-        most += parameter(w, node, DEGREE)  # members with lent places do not count for grafts
+        most += parameter(w, node, DEGREE)  # grafts do not count members with lent places
     if parameter(w, node, HAS_11):
         most += parameter(w, node, DEGREE_OUT)
         if parameter(w, node, OPPORTUNITY_TICKS) and parameter(w, node, SCORES):
             most += parameter(w, node, OPPORTUNITY_PEERS)
-    least = 0 if scored or _has_direct(w, node) else parameter(w, node, DEGREE_LOW)
+    has_direct = w[HAS_DIRECT] != 0 and direct_starts(w)[node + 1] > direct_starts(w)[node]
+    least = 0 if scored or has_direct else parameter(w, node, DEGREE_LOW)
     for topic in range(w[TOPICS]):
         if not is_in(w, node, topic):
             continue
@@ -267,18 +337,13 @@ def check_meshes(w: World, th: int, now: int, node: int) -> None:
 
 @with_checks
 def _is_unworthy(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's score is negative now, and was so when the heartbeat read it."""
+    """Return whether a peer's score is negative now and was negative when the heartbeat read it."""
     return score(w, th, now, node, slot) < 0.0 and score_now(w, now, node, slot) < 0.0
 
 
 @with_checks
-def _has_direct(w: World, node: int) -> bool:
-    return w[HAS_DIRECT] != 0 and direct_starts(w)[node + 1] > direct_starts(w)[node]
-
-
-@with_checks
 def _available(w: World, now: int, node: int, topic: int) -> int:
-    """Return how many members a mesh could have, with regard to the router's own backoffs."""
+    """Return how many members a mesh could have: native subscribers that no backoff of the router excludes."""
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if known_topics(w)[slot, topic] and flags(w)[slot, topic] & SUBSCRIBED and is_native(w, slot):

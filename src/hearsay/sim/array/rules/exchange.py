@@ -1,7 +1,8 @@
-"""Peer exchange: the peers that PRUNEs name, and dials to them (`core.mesh.mesh`, `core.mesh.mesh_requests`).
+"""Peer exchange: PRUNEs name peers, which the receiver dials (`core.mesh.mesh`, `core.mesh.mesh_requests`).
 
-Layout: `names` has the peers that the PRUNEs of a call name, one PRUNE after the other, ascending within each; NAMES
-of them in all. The peers that the next PRUNE may name are offered behind them, then all but a sample are removed.
+Layout: `names` has the peers that the PRUNEs of a call name, one PRUNE after the other, in ascending order for each
+PRUNE. NAMES in `control` is the number of these peers. Offered peers are those that the next PRUNE may name. They are
+written behind the named peers; then all of them except a sample are removed.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.mesh.mesh_requests import MAX_DIALS
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import exchange_is_accepted
-from hearsay.core.shell.randomness import Purpose
 from hearsay.sim.array.rules.scores import has_scores, real, score
 from hearsay.sim.array.travel.dials import dial_for_router, with_dials
-from hearsay.sim.array.world.draws import choose, draw_topic, extend
+from hearsay.sim.array.world.draws import draw_topic, extend, keep_sample
 from hearsay.sim.array.world.layout import (
     ACCEPT_EXCHANGE_FROM,
     DIALS_PER_PRUNE,
@@ -37,15 +38,19 @@ from hearsay.sim.array.world.slots import is_connected, parameter
 from hearsay.trace.language.event_rows import dial_row
 
 WITHOUT_NAMES = -3
-"""The occasion of a PRUNE that names no peers. Other occasions are the number of the heartbeat, LEAVING, or REFUSING;
-the draw of the peers depends on them."""
+"""The occasion of a PRUNE that names no peers. Any other occasion is the number of the heartbeat, LEAVING or
+REFUSING, and the draw of the named peers depends on it."""
 _TRUST_READ, _TRUSTED = 8, 16
-"""Bits of WELCOMES: the sender's score was read, and permits dials. It is read once for all PRUNEs of an RPC."""
+"""Bits of WELCOMES. _TRUST_READ: the sender's score was read, which is done once for all PRUNEs of an RPC. _TRUSTED:
+the score permits dials to the peers that the PRUNEs name."""
 
 
 @with_dials
 def offer_name(w: World, th: int, place: int, peer: int) -> None:
-    """Write the offered peer number `place` for the next PRUNE into `names`."""
+    """Offer a peer for the next PRUNE: write it into `names`, after `place` other offered peers.
+
+    If `names` is full, set STATUS.
+    """
     at = control(w)[th, NAMES] + place
     if at >= names(w).shape[1]:
         w[STATUS] = OUTBOX_FULL
@@ -54,29 +59,19 @@ def offer_name(w: World, th: int, place: int, peer: int) -> None:
 
 
 @with_dials
-def choose_names(
-    w: World, th: int, node: int, slot: int, topic: int, occasion: int, offered: int, count: int
-) -> None:
-    """Choose `count` of the `offered` peers for a PRUNE (MESH-5)."""
+def choose_names(w: World, th: int, node: int, slot: int, topic: int, occasion: int, size: int, count: int) -> None:
+    """Choose `count` of the `size` offered peers for a PRUNE to the peer of `slot` (MESH-5)."""
     state = extend(draw_topic(w, Purpose.PEER_EXCHANGE, node, topic, occasion), np.uint64(peers(w)[slot]))
-    _keep_some(w, th, state, offered, count)
+    _keep_some(w, th, state, size, count)
     control(w)[th, NAMES] += count
 
 
 @with_dials
 def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
-    """Remove all but a random sample of the `size` offered peers (`core.shell.randomness.sample`)."""
+    """Remove all but a random sample of the `size` offered peers (`core.rules.randomness.sample`)."""
     if count >= size or w[STATUS] == OUTBOX_FULL:
         return
-    first = control(w)[th, NAMES]
-    chosen = name_marks(w)[th]
-    choose(state, size, count, chosen)
-    kept = 0
-    for place in range(size):
-        if chosen[place]:
-            names(w)[th, first + kept] = names(w)[th, first + place]
-            kept += 1
-        chosen[place] = 0
+    keep_sample(names(w)[th], control(w)[th, NAMES], size, count, state, name_marks(w)[th])
 
 
 @with_dials
@@ -95,9 +90,11 @@ def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> boo
 def dial_named(
     w: World, th: int, now: int, node: int, slot: int, topic: int, place: int, named: int, trusted: bool
 ) -> None:
-    """Dial the first peers that a PRUNE names, or with 1.1, if its sender is trusted, a random sample (MESH-6).
+    """Dial up to DIALS_PER_PRUNE of the `named` peers that a PRUNE names (MESH-6).
 
-    The PRUNE names the `named` peers from `place` on in the arena.
+    These are the first peers; with 1.1 they are a random sample if the sender is trusted, otherwise none. Connected
+    peers are not dialled, and between two heartbeats at most MAX_DIALS peers are. The named peers are in the arena
+    from `place` on.
     """
     has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)

@@ -2,7 +2,7 @@
 
 Layout: `traits` has a line for each slot: the bits HAS_SENT, EXCHANGES_PARTS, TESTS and UNSAID, then the peer's use
 of partial messages in each topic (NO_USE, SUPPORTS or REQUESTS of `core.rules.partial_rules`). A FEATURES part in the
-arena does not list extensions: the receiver reads those of the sender's router.
+arena does not list extensions; the receiver reads them from the parameters of the sender's router.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.sizes import TEST_MESSAGE_BYTES
 from hearsay.core.mesh.features import LATE_PENALTY
 from hearsay.core.rules.partial_rules import REQUESTS, needs_no_idontwant
-from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.rules.scores import penalise
 from hearsay.sim.array.travel.outbox import is_addressed, put_alone, put_features, put_subscription
-from hearsay.sim.array.travel.parts import subscription_value
+from hearsay.sim.array.travel.parts import part_of_features, subscription_value
 from hearsay.sim.array.world.layout import (
     CHOSEN,
     EXCHANGES_PARTS,
@@ -28,62 +28,38 @@ from hearsay.sim.array.world.layout import (
     SPEAKS_13,
     TAKES_FEATURES,
     TESTS,
-    TOPICS,
     UNSAID,
     USE,
     World,
     arena,
     candidates,
-    natives,
     nodes32,
     part_heads,
     part_topics,
     peers,
     traits,
 )
+from hearsay.sim.array.world.part_lines import with_parts
 from hearsay.sim.array.world.payload import FEATURES, HEADER, PART, TEST, allocate, topic_part, write_part
 from hearsay.sim.array.world.record import ignored
-from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter, router
-
-part_of_features = only_with(HAS_FEATURES)
-with_parts = only_with(PART_WORDS)
-
-
-@inlined
-def _takes_features(w: World, node: int, peer: int) -> bool:
-    return natives(w)[router(w, node), router(w, peer)] == TAKES_FEATURES
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter, treatment
 
 
 @part_of_features
-def begin_traits(w: World, th: int, node: int, slot: int) -> None:
-    """Reset the line of a peer that connects, and send it the extensions of the router (EXT-1)."""
-    forget_traits(w, slot)
-    _announce(w, th, node, slot)
-
-
-@part_of_features
-def _announce(w: World, th: int, node: int, slot: int) -> None:
-    if parameter(w, node, OWN_FEATURES) and _takes_features(w, node, peers(w)[slot]):
+def announce_features(w: World, th: int, node: int, slot: int) -> None:
+    """Send a peer the extensions of the router, if there are any and the common protocol has extensions (EXT-1)."""
+    if parameter(w, node, OWN_FEATURES) and treatment(w, node, peers(w)[slot]) == TAKES_FEATURES:
         put_features(w, th, slot, parameter(w, node, OWN_FEATURES))
 
 
 @part_of_features
-def forget_traits(w: World, slot: int) -> None:
-    for place in range(1 + w[TOPICS]):
-        traits(w)[slot, place] = 0
-
-
-@kernel
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Note that a peer sent an RPC, and whether the RPC announces extensions."""
-    if w[HAS_FEATURES]:
-        _note_features(w, th, now, node, peer, announces)
+    """Note that a peer sent an RPC; if this is its first RPC, store the extensions that it announces (EXT-2, EXT-3).
 
-
-@part_of_features
-def _note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
-    """Store the extensions that a peer's first RPC announces; ignore those of a later RPC (EXT-2, EXT-3)."""
-    if not parameter(w, node, SPEAKS_13):
+    An announcement in a later RPC is recorded as ignored, and penalised if LATE_PENALISES is set. `announces`: the
+    RPC announces extensions.
+    """
+    if not w[HAS_FEATURES] or not parameter(w, node, SPEAKS_13):
         return
     slot = find_slot(w, node, peer)
     line = traits(w)[slot]
@@ -123,7 +99,7 @@ def features_unsent(w: World, node: int, slot: int) -> None:
 
 @part_of_features
 def announce_again(w: World, th: int, node: int) -> None:
-    """Send extensions that could not be sent before to the peers that get an RPC now (EXT-4)."""
+    """Send the router's extensions to peers that get an RPC now and did not get the extensions before (EXT-4)."""
     left = 0
     known = candidates(w)[th]
     count = 0
@@ -136,7 +112,7 @@ def announce_again(w: World, th: int, node: int) -> None:
                 left = FEATURES_OWED
     for place in range(count):
         traits(w)[known[place], 0] &= ~UNSAID
-        _announce(w, th, node, known[place])
+        announce_features(w, th, node, known[place])
     nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~FEATURES_OWED | left
 
 
@@ -145,9 +121,9 @@ def announce_again(w: World, th: int, node: int) -> None:
 
 @kernel
 def say_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
-    """Announce that a topic is joined or left, with the router's use of partial messages (PARTIAL-1)."""
+    """Announce to a peer that the router joined or left a topic, and its use of partial messages (PARTIAL-1)."""
     use = 0
-    if w[PART_WORDS] and subscribe and _takes_features(w, node, peers(w)[slot]):
+    if w[PART_WORDS] and subscribe and treatment(w, node, peers(w)[slot]) == TAKES_FEATURES:
         use = own_use(w, node, topic)
     put_subscription(w, th, slot, topic, subscription_value(int(subscribe), use))
 
@@ -159,7 +135,7 @@ def own_use(w: World, node: int, topic: int) -> int:
 
 @kernel
 def note_use(w: World, node: int, slot: int, topic: int, use: int) -> None:
-    """Note the use of partial messages in an accepted SUBSCRIBE, or that an UNSUBSCRIBE ends it (PARTIAL-1)."""
+    """Store a peer's use of partial messages: that in its accepted SUBSCRIBE, 0 after UNSUBSCRIBE (PARTIAL-1)."""
     if w[PART_WORDS] and parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         traits(w)[slot, 1 + topic] = use
 
@@ -171,21 +147,23 @@ def exchanges_parts(w: World, node: int, slot: int) -> bool:
 
 @with_parts
 def use_of(w: World, node: int, slot: int, topic: int) -> int:
-    """Return a neighbour's use of partial messages in a topic; 0 if it or the node has none (EXT-3)."""
-    if part_heads(w)[node, topic, CHOSEN] and exchanges_parts(w, node, slot):
-        return int(traits(w)[slot, 1 + topic])
-    return 0
+    """Return a neighbour's use of partial messages in a topic.
+
+    It is 0 if the node does not use them in the topic, or if not both routers have the extension (EXT-3).
+    """
+    has_use = part_heads(w)[node, topic, CHOSEN] != 0 and exchanges_parts(w, node, slot)
+    return int(traits(w)[slot, 1 + topic]) if has_use else 0
 
 
 @inlined
-def leaves_out_requesters(w: World, node: int, topic: int) -> bool:
-    """Return whether some neighbours may get parts in place of full messages."""
+def may_send_parts(w: World, node: int, topic: int) -> bool:
+    """Return whether the node uses partial messages in a topic, so that peers may get parts in place of messages."""
     return w[PART_WORDS] != 0 and part_heads(w)[node, topic, CHOSEN] != 0
 
 
 @with_parts
 def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> int:
-    """Keep the candidates that get full messages, and return their number (PARTIAL-3)."""
+    """Remove the candidates that get parts in place of full messages; return the number of the others (PARTIAL-3)."""
     known = candidates(w)[th]
     kept = 0
     for place in range(size):
@@ -198,6 +176,6 @@ def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> i
 @kernel
 def spares(w: World, node: int, slot: int, topic: int) -> bool:
     """Return whether a neighbour gets no IDONTWANT (PARTIAL-4)."""
-    return leaves_out_requesters(w, node, topic) and needs_no_idontwant(
+    return may_send_parts(w, node, topic) and needs_no_idontwant(
         own_use(w, node, topic), use_of(w, node, slot, topic)
     )

@@ -1,4 +1,4 @@
-"""Messages: delivered, forwarded, published (`core.shell.router`, and the routers' `accepted` and `publish`)."""
+"""Delivery, forwarding and publishing of messages (`core.shell.router`; the strategies' `accepted` and `publish`)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,27 @@ from hearsay.core.language.actions import Reason, Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.message_rules import ACCEPTED, DUPLICATE, first_copy, served_in_a_heartbeat
 from hearsay.core.rules.message_rules import ASKED as ASKED_NOW
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import gets_published
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.episub.alarms import has_trees
+from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.episub.basics import has_trees
 from hearsay.sim.array.episub.tree import OWN, accept_in_tree, duplicate_in_tree, spread
-from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.checks import check_delivery
-from hearsay.sim.array.rules.direct import direct_subscribers, is_direct, with_direct
-from hearsay.sim.array.rules.features import leaves_out_requesters, with_parts, without_requesters
+from hearsay.sim.array.rules.features import may_send_parts, without_requesters
 from hearsay.sim.array.rules.mesh import mesh_size
-from hearsay.sim.array.rules.places import choose, places
-from hearsay.sim.array.rules.promises import accepted as count_accepted
-from hearsay.sim.array.rules.promises import duplicate, rejected, uses_11
-from hearsay.sim.array.rules.promises import first_copy as count_first_copy
+from hearsay.sim.array.rules.promises import note_accepted, note_duplicate, note_first_copy, note_rejected, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real, score
+from hearsay.sim.array.rules.special_peers import choose, direct_subscribers, is_direct, places, with_direct
 from hearsay.sim.array.rules.unwanted import (
-    forget_senders,
     is_sender,
-    leaves_out_some,
     note_sender,
     skips_senders,
     tell_mesh,
     uses_idontwant,
-    who_want,
+    without_unwanted,
 )
 from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
+from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
 from hearsay.sim.array.world.layout import (
@@ -74,12 +70,14 @@ from hearsay.sim.array.world.layout import (
     REFUSED,
     ROUTER_KIND,
     SCRIPT,
+    SENDERS,
     STARTS,
     SUBSCRIBED,
     TELLS_OWN,
     TICK,
     TOP_UP_MESH,
     TOPIC,
+    USES_12,
     VALIDATE,
     VALIDATION,
     World,
@@ -105,18 +103,18 @@ from hearsay.sim.array.world.payload import (
     PART,
     PART_COUNT,
     PART_HOPS,
-    PART_IDS,
-    PART_KIND,
     PART_MESSAGE,
     PART_TOPIC,
     PART_VIA,
     PUBLISH,
     allocate,
     hold,
+    make_part,
     part_place,
+    write_part,
 )
 from hearsay.sim.array.world.queue import push
-from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, measured, row
+from hearsay.sim.array.world.record import DELIVERIES, DUPLICATES, PUBLISHES, REACHED, count_delivery, row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter
 from hearsay.trace.language.event_rows import deliver_row, publish_row, reject_row
 
@@ -140,7 +138,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
     counts(w)[th, DELIVERIES] += 1
     row(w, th, deliver_row(now, node, remote, info[TOPIC], message, hops, via))
     if node != info[PUBLISHER]:
-        measured(w, th, now - info[PUBLISHED], hops)
+        count_delivery(w, th, now - info[PUBLISHED], hops)
     if w[PART_WORDS] and part_heads(w)[node, info[TOPIC], CHOSEN]:
         handed(w)[th, control(w)[th, HANDED]] = message
         control(w)[th, HANDED] += 1
@@ -148,7 +146,7 @@ def deliver(w: World, th: int, now: int, node: int, message: int, remote: int, h
 
 @kernel
 def receive(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """Handle a copy from a peer (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
+    """Handle a copy of a message that a peer sent (SHELL-2, COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6)."""
     if was_seen(w, now, node, message):
         _count_duplicate(w, th, now, node, sender, message)
         return
@@ -167,12 +165,11 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
         if uses_idontwant(w, node):
             tell_mesh(w, th, node, message, sender)
         if uses_11(w, node):
-            count_first_copy(w, now, node, sender, message)
-    if verdict == ACCEPTED:
+            note_first_copy(w, now, node, sender, message)
         mark_seen(w, now, node, message)
+    if verdict == ACCEPTED:
         _accept(w, th, now, node, sender, message, hops, via)
     elif verdict == ASKED_NOW:
-        mark_seen(w, now, node, message)
         cells(w)[node, at] |= np.uint64(ASKED)
         nodes64(w)[node, PENDING] += 1
         _ask(w, th, now, node, sender, message, hops, via)
@@ -186,7 +183,7 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
 def _count_duplicate(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
     counts(w)[th, DUPLICATES] += 1
     if uses_11(w, node):
-        duplicate(w, now, node, sender, message)
+        note_duplicate(w, now, node, sender, message)
     if skips_senders(w, node):
         note_sender(w, node, message, sender)
     if has_trees(w, node):
@@ -198,33 +195,28 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
     topic = messages(w)[message, TOPIC]
     row(w, th, reject_row(now, PUBLISH, node, sender, topic, message, 1, reason))
     if uses_11(w, node):
-        rejected(w, now, node, sender, message, reason)
+        note_rejected(w, now, node, sender, message, reason)
 
 
 @kernel
 def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """Ask the application to validate a message, and queue its answer.
+    """Ask the application to validate a message, and queue the event of the answer.
 
-    Until then the node's STARTS, sender, message, hops, hops field and via are in the arena, in the words of a part.
+    Until the answer, the arena has these values in the layout of a part: the node's STARTS, the sender, the message,
+    its hops, the hops field of the copy (0 for none), and its via.
     """
     place = allocate(w, th, HEADER + PART)
-    note = words_at(w, part_place(place, 0))
-    note[PART_KIND] = nodes32(w)[node, STARTS]
-    note[PART_TOPIC] = sender
-    note[PART_MESSAGE] = message
-    note[PART_HOPS] = hops
-    note[PART_COUNT] = control(w)[th, NAMED_HOPS]
-    note[PART_VIA] = via
-    note[PART_IDS] = 0
+    waiting = make_part(nodes32(w)[node, STARTS], sender, message, hops, 0, control(w)[th, NAMED_HOPS], via)
+    write_part(w, place, 0, waiting, 0)
     hold(w, th, place)
     push(w, th, now + w[VALIDATION], node, EventKind.MESSAGE_VALIDATED, message, place, 0)
 
 
 @kernel
 def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Handle the application's verdict on a message (SHELL-4). `place` is the index of what `_ask` stored.
+    """Handle the application's verdict on a message (SHELL-4). `place` is the index of the values that `_ask` stored.
 
-    The caller checks that the node was not restarted since then.
+    The caller checks that the node has not restarted since `_ask`.
     """
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
@@ -243,7 +235,7 @@ def validated(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def _refusal(w: World, node: int, message: int) -> int:
-    """Return why a node's application refuses a message; -1 if it accepts it."""
+    """Return the reason for which a node's application refuses a message; -1 if the application accepts it."""
     if not w[HAS_VERDICTS] or accepting(w)[verdicts(w)[message, ACCEPTING], node]:
         return -1
     return verdicts(w)[message, REASON]
@@ -254,13 +246,13 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
     deliver(w, th, now, node, message, sender, hops, via)
     kind = parameter(w, node, ROUTER_KIND)
     if uses_11(w, node):
-        count_accepted(w, now, node, sender, message)
+        note_accepted(w, now, node, sender, message)
     if kind == GOSSIPSUB:
         cache(w, node, message)
     if kind >= MESHSUB:
         _forward(w, th, now, node, message, sender)
         if skips_senders(w, node):
-            forget_senders(w, node, message)
+            lists.remove(w, node, SENDERS, message, -1)
     elif has_trees(w, node):
         accept_in_tree(w, th, now, node, sender, message, control(w)[th, NAMED_HOPS])
         if not w[ALL_NATIVE]:
@@ -273,23 +265,21 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
 
 @kernel
 def publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    """Publish a message of the application, or one from the script."""
+    """Publish a message of the node's application, or one that the script injects (`source` is the script)."""
     if source != w[SCRIPT]:
         counts(w)[th, PUBLISHES] += 1
     if messages(w)[message, PUBLISHER] == w[SCRIPT]:
-        _publish(w, th, now, node, message, w[SCRIPT], 1, Via.INJECT)
+        publish_message(w, th, now, node, message, w[SCRIPT], 1, Via.INJECT)
     else:
-        _publish(w, th, now, node, message, -1, 0, -1)
-
-
-@with_parts
-def publish_complete(w: World, th: int, now: int, node: int, message: int, sender: int, hops: int) -> None:
-    """Deliver and publish a message that is complete because `sender` sent its last part."""
-    _publish(w, th, now, node, message, sender, hops, -1)
+        publish_message(w, th, now, node, message, -1, 0, -1)
 
 
 @kernel
-def _publish(w: World, th: int, now: int, node: int, message: int, remote: int, hops: int, via: int) -> None:
+def publish_message(w: World, th: int, now: int, node: int, message: int, remote: int, hops: int, via: int) -> None:
+    """Publish a message; if the node has seen it, count a duplicate instead.
+
+    The row of the delivery gets `remote`, `hops` and `via`.
+    """
     info = messages(w)[message]
     topic = info[TOPIC]
     if was_seen(w, now, node, message):
@@ -323,17 +313,17 @@ def _publish(w: World, th: int, now: int, node: int, message: int, remote: int, 
 @kernel
 def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> None:
     if uses_11(w, node):
-        count_accepted(w, now, node, -1, message)
+        note_accepted(w, now, node, -1, message)
     cache(w, node, message)
     if uses_idontwant(w, node) and parameter(w, node, TELLS_OWN):
         tell_mesh(w, th, node, message, -1)
     floods = parameter(w, node, FLOOD_PUBLISH) != 0
-    has_fanout = not floods or parameter(w, node, FLOOD_RATE) > 0
     if is_in(w, node, messages(w)[message, TOPIC]):
         if parameter(w, node, TOP_UP_MESH):
             _top_up(w, th, now, node, message)
-    elif has_fanout:
-        _to_fanout(w, th, now, node, message)
+    elif not floods or parameter(w, node, FLOOD_RATE) > 0:
+        use_fanout(w, th, now, node, messages(w)[message, TOPIC])
+        _to_marked(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
     _forward(w, th, now, node, message, -1)
     if floods:
         _flood_publish(w, th, now, node, message)
@@ -341,7 +331,10 @@ def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> 
 
 @kernel
 def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send an own message to peers outside the mesh and the fan-out (JUDGE-3, JUDGE-7)."""
+    """Send a message of the node to native subscribers that do not get it by the mesh or the fan-out (JUDGE-3).
+
+    With FLOOD_RATE, only a random sample of these subscribers gets it (JUDGE-7).
+    """
     topic = messages(w)[message, TOPIC]
     rate = parameter(w, node, FLOOD_RATE)
     inside = IN_MESH if is_in(w, node, topic) else IN_FANOUT if rate else 0
@@ -353,22 +346,25 @@ def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None
         places = served_in_a_heartbeat(data_bytes, rate, interval_ms, parameter(w, node, DEGREE_LOW))
         state = draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message)
         size = pick(w, th, state, size, max(0, places - served))
-    if leaves_out_requesters(w, node, topic):
+    if may_send_parts(w, node, topic):
         size = without_requesters(w, th, node, topic, size)
     _to_candidates(w, th, message, size, Via.FLOOD_PUBLISH, -1)
 
 
 @kernel
 def may_get_published(w: World, th: int, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's score is high enough to get the node's own messages (THRESHOLD-3, STANDING-1)."""
+    """Return whether a peer may get the node's own messages (THRESHOLD-3, STANDING-1).
+
+    It may if it is a direct peer or its score is high enough.
+    """
     return is_direct(w, node, slot) or gets_published(score(w, th, now, node, slot), real(w, node, PUBLISH_FROM))
 
 
 @kernel
 def _outside(w: World, th: int, now: int, node: int, topic: int, inside: int) -> int:
-    """Collect, as candidates, native subscribers without the flag `inside` that may get the node's own messages.
+    """Collect as candidates the native subscribers that lack the flag `inside`; return their number.
 
-    Direct peers are left out. Return the number of candidates.
+    Direct peers are left out, and so are peers whose scores are too low to get the node's own messages.
     """
     size = native_subscribers(w, th, node, topic, inside)
     if not has_scores(w, node) and not w[HAS_DIRECT]:
@@ -387,7 +383,7 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
     """Forward a message to the mesh, to peers that are not native, and to direct peers (GOSSIP-1)."""
     topic = messages(w)[message, TOPIC]
     if is_in(w, node, topic):
-        _to_flagged(w, th, now, node, message, came_from, IN_MESH, Via.MESH)
+        _to_marked(w, th, now, node, message, came_from, IN_MESH, Via.MESH)
     if not w[ALL_NATIVE]:
         _flood(w, th, now, node, message, came_from)
     if w[HAS_DIRECT]:
@@ -395,16 +391,16 @@ def _forward(w: World, th: int, now: int, node: int, message: int, came_from: in
 
 
 @inlined
-def _who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that get a copy of a message; return their number."""
-    if leaves_out_requesters(w, node, messages(w)[message, TOPIC]):
+def _recipients(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
+    """Remove the candidates that get no copy of a message; return the number of those that are left."""
+    if may_send_parts(w, node, messages(w)[message, TOPIC]):
         size = without_requesters(w, th, node, messages(w)[message, TOPIC], size)
-    return who_want(w, th, now, node, message, via, size) if leaves_out_some(w, node) else size
+    return without_unwanted(w, th, now, node, message, via, size) if w[USES_12] else size
 
 
 @with_direct
 def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Forward a message to the direct peers in its topic, whatever their score."""
+    """Forward a message to the native direct peers that are subscribed to its topic, whatever their scores."""
     info = messages(w)[message]
     known = candidates(w)[th]
     size = 0
@@ -412,16 +408,12 @@ def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: 
         known[size] = known[place]
         peer = peers(w)[known[place]]
         size += int(peer != came_from and peer != info[PUBLISHER])
-    size = _who_want(w, th, now, node, message, Via.DIRECT, size)
-    short = begin_message(w, th, message, Via.DIRECT)
-    for place in range(size):
-        put_message(w, th, known[place], message, Via.DIRECT, short)
+    _to_candidates(w, th, message, _recipients(w, th, now, node, message, Via.DIRECT, size), Via.DIRECT, -1)
 
 
 @kernel
-def _to_flagged(
-    w: World, th: int, now: int, node: int, message: int, came_from: int, flag: int, via: int
-) -> None:  # fmt: skip
+def _to_marked(w: World, th: int, now: int, node: int, message: int, came_from: int, flag: int, via: int) -> None:
+    """Forward a message to the mesh (`flag` is IN_MESH) or the fan-out (`flag` is IN_FANOUT) of its topic."""
     info = messages(w)[message]
     topic = info[TOPIC]
     publisher = info[PUBLISHER]
@@ -433,7 +425,7 @@ def _to_flagged(
         known[size] = slot
         peer = numbers[slot]
         size += np.int64((table[slot, topic] & flag != 0) & (peer != came_from) & (peer != publisher))
-    size = _who_want(w, th, now, node, message, via, int(size))
+    size = _recipients(w, th, now, node, message, via, int(size))
     short = begin_message(w, th, message, via)
     for place in range(size):
         put_message(w, th, known[place], message, via, short)
@@ -441,7 +433,10 @@ def _to_flagged(
 
 @kernel
 def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Send a message to the subscribers that are not native (FLOOD-1, FLOOD-2, JUDGE-4)."""
+    """Send a message to the subscribers that are not native, unless their scores are too low.
+
+    Rules: FLOOD-1, FLOOD-2, JUDGE-4.
+    """
     topic = messages(w)[message, TOPIC]
     table = flags(w)
     begun = False
@@ -468,7 +463,10 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
 
 @kernel
 def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
-    """Randomsub: send a message to a few random native peers, then to all non-native ones (RANDOM-1, RANDOM-2)."""
+    """Send a message as randomsub does (RANDOM-1, RANDOM-2).
+
+    It goes to up to REACH random native subscribers, then to all subscribers that are not native.
+    """
     info = messages(w)[message]
     topic = info[TOPIC]
     known = candidates(w)[th]
@@ -487,7 +485,10 @@ def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int
 
 @kernel
 def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -> int:
-    """Collect the native subscribers of a topic without the flag `without` as candidates; return their number."""
+    """Collect as candidates the native subscribers of a topic that lack the flag `without`; return their number.
+
+    If `without` is 0, these are all native subscribers.
+    """
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -499,7 +500,7 @@ def native_subscribers(w: World, th: int, node: int, topic: int, without: int) -
 
 @kernel
 def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
-    """Meshsub: send a message of a topic that the node has not joined (MESH-7)."""
+    """Send a message as meshsub does if the topic is not joined: to up to D random native subscribers (MESH-7)."""
     topic = messages(w)[message, TOPIC]
     size = native_subscribers(w, th, node, topic, 0)
     size = pick(w, th, draw_topic(w, Purpose.FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
@@ -508,25 +509,18 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Gossipsub: if the mesh has fewer than D members, send an own message to random other peers, too (GOSSIP-2)."""
+    """Send a message of the node to random peers outside the mesh, as many as the mesh lacks for D (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
-    size = _who_want(w, th, now, node, message, Via.TOP_UP, size)
+    size = _recipients(w, th, now, node, message, Via.TOP_UP, size)
     _to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 
 @kernel
-def _to_fanout(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send a message of the node to the fan-out of a topic that is not joined (FANOUT-1)."""
-    use_fanout(w, th, now, node, messages(w)[message, TOPIC])
-    _to_flagged(w, th, now, node, message, -1, IN_FANOUT, Via.FANOUT)
-
-
-@kernel
 def use_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Create or renew the fan-out of a topic that is not joined, because the node publishes in it."""
+    """Create or renew the fan-out of a topic that is not joined, because the node publishes a message (FANOUT-1)."""
     members(w)[node, topic] |= FANOUT
     fanout_us(w)[node, topic] = now
     if parameter(w, node, FANOUT_AT_PUBLISH) or fanout_size(w, node, topic) == 0:
@@ -537,14 +531,13 @@ def use_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
 def fanout_size(w: World, node: int, topic: int) -> int:
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        if flags(w)[slot, topic] & IN_FANOUT:
-            size += 1
+        size += int(flags(w)[slot, topic] & IN_FANOUT != 0)
     return size
 
 
 @kernel
 def top_up_fanout(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Fill the fan-out of a topic up to D (FANOUT-2)."""
+    """Fill the fan-out of a topic up to D peers (FANOUT-2)."""
     size = fanout_size(w, node, topic)
     missing = parameter(w, node, DEGREE) - size
     if missing <= 0:

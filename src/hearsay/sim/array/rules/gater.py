@@ -1,7 +1,14 @@
-"""The peer gater, which ignores messages at random while validation is overloaded (`core.scores.gater`).
+"""The peer gater, and the scores of disconnected neighbours: data about peers that outlast a connection.
 
-Layout: the slots of all connected peers at an address have the same counts, so a decision reads one slot. When the
-last of these peers disconnects, its slot keeps the counts until AWAY_UNTIL.
+The gater ignores messages at random while validation is overloaded (`core.scores.gater`). Layout: the slots of all
+connected peers at an address have the same counts, so a decision reads one slot. The slot of the peer that
+disconnects last keeps the counts of the address, until the time AWAY_UNTIL.
+
+Kept scores are kernels of `core.scores.records.RetainedPeers`. Only runs with faults or with dials of routers use
+them. Layout: a neighbour of a router with scores keeps its slot when it disconnects, so that the bits of `senders`
+keep their meaning. `retained` has twice the time until which the neighbour's score is kept, plus 1 if the neighbour
+is blameless. It is 0 for connected and for forgotten neighbours. A neighbour is blameless if it has no misbehaviour,
+slowness, mesh failures or invalid messages.
 """
 
 from __future__ import annotations
@@ -11,16 +18,22 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.rules import gater
+from hearsay.core.rules import score_parts as parts
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import decayed
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.sim.array.compiling import inlined, only_with
+from hearsay.sim.array.rules.scores import change, forget_slot, go_away, has_scores, neighbourhood_changes, score_now
 from hearsay.sim.array.world.draws import draw2, extend
+from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     AWAY_UNTIL,
     BROUGHT,
     CONNECTED,
     COUNTED,
     DUPLICATE_WEIGHT,
+    FAILURES,
+    FIRST_MESSAGE,
+    FIRST_SLOT,
     GATER_DUE,
     GATER_EVERY,
     GATER_QUIET,
@@ -33,14 +46,29 @@ from hearsay.sim.array.world.layout import (
     HAS_GATER,
     IGNORED,
     IGNORED_WEIGHT,
+    INVALID,
+    MAX_RETAINED,
+    MESH_BITS,
+    MISBEHAVIOUR,
+    NEWEST,
     NODE_DECAY,
+    NOT_POSITIVE_ONLY,
+    RECORD,
     REJECTED,
     REJECTED_WEIGHT,
     REPEATED,
+    RETAIN,
+    RETAINS,
+    ROWS_FULL,
     SHARES_ADDRESSES,
+    SLOWNESS,
     SOURCE_DECAY,
+    STATUS,
     THROTTLED,
     THROTTLED_AT,
+    TOPICS,
+    UNSUBSCRIBED,
+    UNTIL_RETURN,
     VALIDATED,
     World,
     addresses,
@@ -48,13 +76,22 @@ from hearsay.sim.array.world.layout import (
     gated,
     gaters,
     members,
+    mesh_times,
+    nodes32,
+    peer_scores,
     peers,
     reals,
+    records,
+    retained,
+    senders,
     topic_reals,
+    topic_scores,
 )
-from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter, router
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, own_place, parameter, router
 
 gating = only_with(HAS_GATER)
+retaining = only_with(RETAINS)
+_BLAMELESS = 1
 
 
 @inlined
@@ -90,13 +127,16 @@ def _share_address(w: World, slot: int, other: int) -> bool:
 
 @inlined
 def _end_of_sharing(w: World, node: int) -> int:
-    """Return the end of the slots to search for peers at the same address; none if no address is shared."""
+    """Return the end of a node's slots for a loop over slots that may share an address.
+
+    If no nodes share an address, return the first slot, so that the loop is empty.
+    """
     return end_slot(w, node) if w[SHARES_ADDRESSES] else first_slot(w, node)
 
 
 @gating
 def gater_connects(w: World, node: int, slot: int) -> None:
-    """When a peer connects, give its slot the counts of its address (GATER-3)."""
+    """When a peer connects, give its slot the counts of its address; 0 if the address has none (GATER-3)."""
     line = gated(w)[slot]
     known = line[AWAY_UNTIL] != 0.0
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
@@ -114,7 +154,11 @@ def gater_connects(w: World, node: int, slot: int) -> None:
 
 @gating
 def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
-    """When the last peer at an address disconnects, keep its counts; of too many, forget the oldest (GATER-3)."""
+    """Keep the counts of an address when its last peer disconnects (GATER-3).
+
+    If the node then keeps more than GATER_RETAINED such addresses, forget the one whose last peer
+    disconnected first.
+    """
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
         if _share_address(w, slot, other) and _is_connected(w, other):
             return
@@ -132,7 +176,10 @@ def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
 
 @gating
 def decay_gater(w: World, now: int, node: int) -> None:
-    """If a decay is due, let counts decay, and forget addresses whose time is over (GATER-3)."""
+    """If a decay is due, let the counts of the node and of connected peers' addresses decay (GATER-3).
+
+    Also forget the addresses without connected peers whose AWAY_UNTIL is over.
+    """
     line = gaters(w)[node]
     if now < line[GATER_DUE]:
         return
@@ -154,8 +201,8 @@ def decay_gater(w: World, now: int, node: int) -> None:
 
 
 @gating
-def _count(w: World, node: int, peer: int, field: int, amount: float) -> None:
-    """Add to a counter of a peer's address, unless the peer is disconnected."""
+def count_at(w: World, node: int, peer: int, field: int, amount: float) -> None:
+    """Add an amount to a counter of a peer's address, if the peer is connected."""
     slot = find_slot(w, node, peer)
     if slot < 0 or not _is_connected(w, slot):
         return
@@ -166,21 +213,14 @@ def _count(w: World, node: int, peer: int, field: int, amount: float) -> None:
 
 
 @gating
-def gater_asks(w: World, node: int) -> None:
-    gaters(w)[node, VALIDATED] += 1.0
-
-
-@gating
 def gater_delivers(w: World, node: int, peer: int, topic: int) -> None:
-    """Count an accepted message with the weight of its topic, or with 1 before the first join of the topic."""
+    """Count an accepted message at the address of its sender; `peer` is -1 for a message of the node.
+
+    The message counts with the weight of its topic, or with 1 if the topic does not count for scores yet.
+    """
     weighs = members(w)[node, topic] & COUNTED
     if peer >= 0:
-        _count(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)
-
-
-@gating
-def gater_repeats(w: World, node: int, peer: int) -> None:
-    _count(w, node, peer, REPEATED, 1.0)
+        count_at(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)
 
 
 @gating
@@ -190,14 +230,14 @@ def gater_rejects(w: World, now: int, node: int, peer: int, reason: int) -> None
         gaters(w)[node, THROTTLED] += 1.0
         gaters(w)[node, THROTTLED_AT] = now
     elif counts_as == gater.IGNORED:
-        _count(w, node, peer, IGNORED, 1.0)
+        count_at(w, node, peer, IGNORED, 1.0)
     elif counts_as == gater.REJECTED:
-        _count(w, node, peer, REJECTED, 1.0)
+        count_at(w, node, peer, REJECTED, 1.0)
 
 
 @gating
 def is_let_in(w: World, now: int, node: int, peer: int) -> bool:
-    """Return whether a peer's messages are accepted (GATER-1, GATER-2, GATER-4)."""
+    """Return whether the messages of a peer's RPC are accepted (GATER-1, GATER-2, GATER-4)."""
     line = gaters(w)[node]
     own = reals(w)[router(w, node)]
     since = now - int(line[THROTTLED_AT])
@@ -213,3 +253,109 @@ def is_let_in(w: World, now: int, node: int, peer: int) -> bool:
     )
     draw: Any = extend(draw2(w, Purpose.GATED, node, peer), np.uint64(now))
     return gater.is_let_in(draw, counted[BROUGHT], sent)
+
+
+# Kept scores.
+
+
+@inlined
+def keeps_scores(w: World, node: int) -> bool:
+    """Return whether neighbours of a node may keep their scores when they disconnect."""
+    return w[RETAINS] != 0 and has_scores(w, node)
+
+
+@inlined
+def keeps_slots(w: World, node: int) -> bool:
+    return keeps_scores(w, node) or has_gater(w, node)
+
+
+@retaining
+def connects(w: World, node: int, slot: int) -> None:
+    """Let a neighbour that connects continue with its kept score (RETAIN-3).
+
+    If no score was kept, or with UNTIL_RETURN, its counters are set to 0 instead.
+    """
+    if not retained(w)[slot] or parameter(w, node, UNTIL_RETURN):
+        forget_slot(w, slot)
+    retained(w)[slot] = 0
+    for place in range(mesh_times(w).shape[1]):
+        mesh_times(w)[slot, place, MESH_BITS] &= ~UNSUBSCRIBED
+    change(w, slot)
+
+
+@retaining
+def disconnects(w: World, now: int, node: int, slot: int) -> None:
+    """Keep the score of a neighbour that disconnects, if the parameters allow that (RETAIN-1, RETAIN-2, RETAIN-5)."""
+    retain = parameter(w, node, RETAIN)
+    if not parts.is_kept(score_now(w, now, node, slot), parameter(w, node, NOT_POSITIVE_ONLY) == 0, retain):
+        return
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & COUNTED:
+            go_away(w, now, node, slot, topic)
+    change(w, slot)
+    retained(w)[slot] = (now + retain) << 1 | (_BLAMELESS if _is_blameless(w, node, slot) else 0)
+    _make_room(w, node)
+
+
+@retaining
+def _is_blameless(w: World, node: int, slot: int) -> bool:
+    line = peer_scores(w)[slot]
+    if line[MISBEHAVIOUR] or line[SLOWNESS]:
+        return False
+    for topic in range(w[TOPICS]):
+        if members(w)[node, topic] & COUNTED:
+            counted = topic_scores(w)[slot, own_place(w, node, topic)]
+            if counted[FAILURES] or counted[INVALID]:
+                return False
+    return True
+
+
+@retaining
+def _make_room(w: World, node: int) -> None:
+    """If more than MAX_RETAINED scores are kept, forget one of them.
+
+    It is that of the blameless neighbour that left first; without blameless ones, of the neighbour that left first.
+    """
+    kept = 0
+    first = -1
+    first_blameless = -1
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if not retained(w)[slot]:
+            continue
+        kept += 1
+        until = retained(w)[slot] >> 1
+        if first < 0 or until < retained(w)[first] >> 1:
+            first = slot
+        if retained(w)[slot] & _BLAMELESS and (first_blameless < 0 or until < retained(w)[first_blameless] >> 1):
+            first_blameless = slot
+    if kept > parameter(w, node, MAX_RETAINED):
+        retained(w)[first_blameless if first_blameless >= 0 else first] = 0
+
+
+@retaining
+def forget_old(w: World, now: int, node: int) -> None:
+    """Forget the kept scores whose time is over (RETAIN-3)."""
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        if retained(w)[slot] and parts.is_forgotten(now, retained(w)[slot] >> 1):
+            retained(w)[slot] = 0
+            neighbourhood_changes(w, node)
+
+
+@retaining
+def move_senders(w: World, node: int, slot: int) -> None:
+    """Shift the bits of a node in `senders`, because `slot` was inserted. If the bits lack room, set STATUS."""
+    place = slot - nodes32(w)[node, FIRST_SLOT]
+    words = senders(w).shape[2]
+    if end_slot(w, node) - first_slot(w, node) > words << 6:
+        w[STATUS] = ROWS_FULL
+        return
+    below = (np.uint64(1) << np.uint64(place & 63)) - np.uint64(1)
+    for message in range(w[FIRST_MESSAGE], w[NEWEST]):
+        at = column(w, message)
+        if not records(w)[node, at, RECORD]:
+            continue
+        line = senders(w)[node, at]
+        for word in range(words - 1, place >> 6, -1):
+            line[word] = line[word] << np.uint64(1) | line[word - 1] >> np.uint64(63)
+        own = line[place >> 6]
+        line[place >> 6] = own & below | (own & ~below) << np.uint64(1)

@@ -1,8 +1,6 @@
-"""Gossip: IHAVE at heartbeats, IWANT in answer, and messages forgotten at heartbeats (`core.mesh.gossipsub`)."""
+"""Gossip, and the upkeep of fan-outs and caches at heartbeats (`core.mesh.gossipsub`)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -18,17 +16,16 @@ from hearsay.core.rules.message_rules import (
     needs_samples,
     windows_left,
 )
-from hearsay.core.shell.randomness import Purpose, key_of
-from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.machine.memory import sort_numbers
+from hearsay.core.rules.randomness import Purpose, key_of
+from hearsay.sim.array.compiling import inlined, kernel, sort_numbers
 from hearsay.sim.array.rules.checks import check_gossip
-from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.features import with_parts
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
 from hearsay.sim.array.rules.mesh import graft_one
 from hearsay.sim.array.rules.partials import gossip_parts
-from hearsay.sim.array.rules.promises import admits_ihave, trusts_gossip_of, uses_11
+from hearsay.sim.array.rules.promises import admits, trusts_gossip_of, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
+from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.rules.unwanted import is_unwanted, uses_idontwant
 from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
 from hearsay.sim.array.world import lists
@@ -95,7 +92,6 @@ from hearsay.sim.array.world.layout import (
     nodes32,
     part_heads,
     peers,
-    pool,
     scratch,
 )
 from hearsay.sim.array.world.payload import IHAVE, IWANT
@@ -104,17 +100,20 @@ from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in
 
 _TOPIC_SHIFT = 29
 _OF, _BY = range(2)
-"""The list NEWS has a topic, a peer and its number of IHAVEs with new ids. These keys, added to TOPICS, take the
-place of a topic: the number of ids requested of the peer, or by the peer, since the last heartbeat."""
+"""An entry of the list NEWS has a topic, a peer and the number of the peer's IHAVEs with new ids. An entry with
+TOPICS + _OF in place of the topic has the number of ids that the node requested from the peer since the last
+heartbeat. An entry with TOPICS + _BY has the number of ids that the peer requested since then. `promises.py` adds two
+more numbers to TOPICS in the same way; _KEYS is the number of all."""
+_KEYS = 4
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 _NO_TOPIC = np.uint64(key_of(""))
 
 
 @kernel
-def on_ihave(
-    w: World, th: int, now: int, node: int, peer: int, topic: int, store: Any, ids: int, count: int
-) -> None:  # fmt: skip
-    """Handle an IHAVE with `count` ids from `store[ids]` on. The slot of the peer is looked up only for a new id.
+def on_ihave(w: World, th: int, now: int, node: int, peer: int, topic: int, ids: int, count: int) -> None:
+    """Handle an IHAVE of a peer. Its ids are the `count` words from `ids` on in the arena.
+
+    Since the look-up takes time, find the peer's slot only if an id is new.
 
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-6, GOSSIP-8.
     """
@@ -124,7 +123,7 @@ def on_ihave(
     if not is_in(w, node, topic):
         ignored(w, th, now, node, peer, IHAVE, count, Reason.NOT_SUBSCRIBED)
         return
-    if uses_11(w, node) and parameter(w, node, COUNTS_IHAVES) and not admits_ihave(w, th, now, node, peer, count):
+    if uses_11(w, node) and parameter(w, node, COUNTS_IHAVES) and not admits(w, th, now, node, peer, count, IHAVE):
         return
     line = control(w)[th]
     over = ids_over_limit(count, parameter(w, node, MAX_IHAVE) - line[IDS_IN_RPC])
@@ -139,10 +138,9 @@ def on_ihave(
     asked = 0
     again = parameter(w, node, ASK_AGAIN)
     missing = scratch(w)[th]
-    start = _IDS_ALONE
-    end = start
+    end = 0
     for place in range(ids, ids + count):
-        message = store[place]
+        message = arena(w)[place]
         if not was_seen(w, now, node, message):
             if news == 0:
                 slot = find_slot(w, node, peer)
@@ -154,49 +152,43 @@ def on_ihave(
                 missing[end] = message
                 end += 1
     if news:
-        _ask(w, th, now, node, slot, start, end, ids_to_ask(end - start, asked, most))
+        _ask(w, th, now, node, slot, end, ids_to_ask(end, asked, most))
         if parameter(w, node, GRAFT_ON_MISSING):
             _count_news(w, th, now, node, slot, topic)
 
 
-_IDS_ALONE = 32
-"""The index in `scratch` behind the ids of an IHAVE that came in an event (`call_gossip`), which begin at 0."""
-
-
 @kernel
-def _ask(w: World, th: int, now: int, node: int, slot: int, start: int, end: int, room: int) -> None:
-    """Request `room` of the missing ids in `scratch` from `start` to `end`: the first ones, or with 1.1 a sample."""
+def _ask(w: World, th: int, now: int, node: int, slot: int, count: int, room: int) -> None:
+    """Request `room` of the `count` missing ids in `scratch`: the first ones, or with 1.1 a random sample."""
     if not room:
         return
     missing = scratch(w)[th]
     chosen = marks(w)[th]
     peer = peers(w)[slot]
-    samples = parameter(w, node, HAS_11) != 0 and room < end - start
+    samples = parameter(w, node, HAS_11) != 0 and room < count
     if samples:
         state = extend(extend(extend(draw1(w, Purpose.ASKED, node), _NO_TOPIC), np.uint64(peer)), np.uint64(now))
-        choose(state, end - start, room, chosen)
-    left = room
-    for place in range(start, end):
-        if samples and not chosen[place - start]:
-            continue
-        if left == 0:
-            break
-        left -= 1
+        choose(state, count, room, chosen)
+    for place in range(count if samples else room):
+        if samples:
+            if not chosen[place]:
+                continue
+            chosen[place] = 0
         put_wanted(w, th, slot, missing[place])
         if parameter(w, node, ASK_AGAIN):
             lists.remove(w, node, ASKED_AT, missing[place], 0)
             lists.add(w, node, ASKED_AT, missing[place], 0, nodes32(w)[node, TICK])
             if lists.length(w, node, ASKED_AT) > parameter(w, node, MAX_CACHED):
                 lists.remove_last(w, node, ASKED_AT)
-    if samples:
-        for place in range(end - start):
-            chosen[place] = 0
     lists.increase(w, node, NEWS, w[TOPICS] + _OF, peer, room)
 
 
 @kernel
 def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Count an IHAVE with new ids; after several GRAFT the peer, because the mesh misses messages (GOSSIP-11)."""
+    """Count an IHAVE with new ids, if the peer is a native subscriber of the topic (GOSSIP-11).
+
+    After GRAFT_ON_MISSING such IHAVEs, GRAFT the peer, because the mesh misses messages.
+    """
     if not is_native(w, slot) or not flags(w)[slot, topic] & SUBSCRIBED:
         return
     peer = peers(w)[slot]
@@ -208,7 +200,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
 
 @kernel
 def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count: int) -> None:
-    """Answer an IWANT (CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10)."""
+    """Answer an IWANT with the `count` ids from `ids` on in the arena (CACHE-2, GOSSIP-4, GOSSIP-8, GOSSIP-10)."""
     peer = peers(w)[slot]
     check_gossip(w, th, now, node, slot)
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
@@ -240,25 +232,17 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
 
 @kernel
 def forget_requests(w: World, node: int) -> None:
-    lists.remove(w, node, NEWS, w[TOPICS] + _OF, -1)
-    lists.remove(w, node, NEWS, w[TOPICS] + _BY, -1)
-
-
-@kernel
-def forget_asked(w: World, node: int, tick: int) -> None:
-    """Forget that ids were requested ASK_AGAIN heartbeats ago, so that they may be requested again."""
-    entries = pool(w)[lists.owner(w, node)]
-    place = lists.first_entry(w, node, ASKED_AT)
-    while place >= 0:
-        following = entries[place, lists.NEXT]
-        if tick - entries[place, lists.VALUE] >= parameter(w, node, ASK_AGAIN):
-            lists.remove(w, node, ASKED_AT, entries[place, lists.FIRST], 0)
-        place = following
+    """At a heartbeat, forget the counts of ids and RPCs since the last heartbeat."""
+    for key in range(_KEYS):
+        lists.remove(w, node, NEWS, w[TOPICS] + key, -1)
 
 
 @kernel
 def keep_fanout(w: World, th: int, now: int, node: int) -> None:
-    """Forget fan-outs that were not used for FANOUT_TTL; refill the others (FANOUT-2, GOSSIP-12)."""
+    """Forget the fan-outs that were not used for FANOUT_TTL (GOSSIP-12), and fill the others (FANOUT-2).
+
+    With FANOUT_AT_PUBLISH the others are not filled. Peers with low scores are removed first.
+    """
     table = members(w)
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
@@ -332,7 +316,7 @@ def gossip(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @with_parts
 def _gossip_only_parts(w: World, th: int, now: int, node: int, tick: int, first: int, end: int) -> None:
-    """Send partial gossip in topics from `first` to `end`, which have no ids to announce."""
+    """Send partial messages as gossip in the topics from `first` to `end` - 1, which have no ids for IHAVE."""
     for topic in range(first if w[PART_WORDS] else end, end):
         if part_heads(w)[node, topic, FIRST_GROUP]:
             _gossip_in(w, th, now, node, tick, topic, 0, 0)
@@ -340,19 +324,15 @@ def _gossip_only_parts(w: World, th: int, now: int, node: int, tick: int, first:
 
 @kernel
 def _gossip_in(w: World, th: int, now: int, node: int, tick: int, topic: int, ids: int, count: int) -> None:
-    in_mesh = is_in(w, node, topic)
-    if in_mesh or members(w)[node, topic] & FANOUT:
-        _to_gossip_targets(w, th, now, node, tick, topic, IN_MESH if in_mesh else IN_FANOUT, ids, count)
+    """Send gossip of a topic to random peers outside its mesh or fan-out (GOSSIP-13).
 
-
-@kernel
-def _to_gossip_targets(
-    w: World, th: int, now: int, node: int, tick: int, topic: int, inside: int, ids: int, count: int
-) -> None:  # fmt: skip
-    """Send the ids of one topic to random peers without the flag `inside` (GOSSIP-13).
-
-    They are the `count` ids from `scratch[ids]` on; `inside` is IN_MESH or IN_FANOUT.
+    Do nothing if the topic has neither. The gossip is an IHAVE with the `count` ids from `scratch[ids]` on; peers
+    that request parts get partial messages instead.
     """
+    in_mesh = is_in(w, node, topic)
+    if not in_mesh and not members(w)[node, topic] & FANOUT:
+        return
+    inside = IN_MESH if in_mesh else IN_FANOUT
     excluded = inside if parameter(w, node, FILTER_FIRST) else 0
     size = native_subscribers(w, th, node, topic, excluded)
     slots = candidates(w)[th]
@@ -367,37 +347,30 @@ def _to_gossip_targets(
     if uses_11(w, node):
         targets = gossip_targets(targets, size, real(w, node, GOSSIP_FACTOR))
     size = pick(w, th, draw_topic(w, Purpose.GOSSIP, node, topic, tick), size, targets)
+    kept = 0
+    for place in range(size):
+        if excluded or not flags(w)[slots[place], topic] & inside:
+            slots[kept] = slots[place]
+            kept += 1
     if w[PART_WORDS]:
-        size = _gossip_parts(w, th, now, node, topic, 0 if excluded else inside, size)
+        kept = gossip_parts(w, th, now, node, topic, kept)
         if not count:
             return
     if needs_samples(count, parameter(w, node, MAX_IHAVE)):
-        for place in range(size):
-            if excluded or not flags(w)[slots[place], topic] & inside:
-                _gossip_sample(w, th, node, tick, topic, slots[place], ids, count)
+        for place in range(kept):
+            _gossip_sample(w, th, node, tick, topic, slots[place], ids, count)
         return
     short = begin_ihave(w, th, topic, ids, count)
-    for place in range(size):
-        if excluded or not flags(w)[slots[place], topic] & inside:
-            put_ihave(w, th, slots[place], topic, ids, count, short)
-
-
-@with_parts
-def _gossip_parts(w: World, th: int, now: int, node: int, topic: int, inside: int, size: int) -> int:
-    slots = candidates(w)[th]
-    kept = 0
-    for place in range(size):
-        if not flags(w)[slots[place], topic] & inside:
-            slots[kept] = slots[place]
-            kept += 1
-    return gossip_parts(w, th, now, node, topic, kept)
+    for place in range(kept):
+        put_ihave(w, th, slots[place], topic, ids, count, short)
 
 
 @kernel
-def _gossip_sample(
-    w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int
-) -> None:  # fmt: skip
-    """Send a peer its own sample of ids, placed behind all ids in `scratch` (GOSSIP-9)."""
+def _gossip_sample(w: World, th: int, node: int, tick: int, topic: int, slot: int, ids: int, count: int) -> None:
+    """Send a peer an IHAVE with a random sample of the `count` ids from `scratch[ids]` on (GOSSIP-9).
+
+    The sample is written behind all ids in `scratch`.
+    """
     line = control(w)[th]
     known = scratch(w)[th]
     chosen = marks(w)[th]
@@ -420,7 +393,7 @@ def _gossip_sample(
 
 @kernel
 def age(w: World, node: int, tick: int) -> None:
-    """Forget messages whose last window ends at a heartbeat (GOSSIP-7, SEEN-2)."""
+    """At a heartbeat, forget the cached and seen messages whose last window ends (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:
         return

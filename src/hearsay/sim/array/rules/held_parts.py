@@ -1,4 +1,8 @@
-"""The parts that applications hold, and request of peers: the kernels of `partial.exchange`."""
+"""Kernels of `partial.exchange`: the parts of messages that applications hold, and their requests for missing parts.
+
+A group is all parts of one message at one node (`part_lines.py`). The offer of a peer is the set of parts that its
+last claim names as held.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +63,17 @@ from hearsay.sim.array.world.part_lines import (
     has_all,
     peer_at,
     unmark_peers,
+    without_line,
     word_at,
 )
 
 
 @with_parts
 def hold(w: World, node: int, message: int) -> int:
-    """Return the application's group of a message; a new one takes the place of the oldest if there are too many."""
+    """Return the group of a message, and let the application hold it.
+
+    If the application already holds MAX_GROUPS groups of the topic, it drops the parts of the oldest one.
+    """
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD:
         return group
@@ -107,7 +115,7 @@ def _take_first(w: World, group: int, count: int) -> None:
 
 @with_parts
 def hold_all(w: World, node: int, message: int) -> bool:
-    """Add all parts of a message that was delivered whole; return whether some were missing."""
+    """Add all parts of a message that was delivered whole; return whether any part was missing."""
     topic = messages(w)[message, TOPIC]
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD and has_all(w, group):
@@ -121,7 +129,7 @@ def hold_all(w: World, node: int, message: int) -> bool:
 
 @with_parts
 def becomes_complete(w: World, group: int) -> bool:
-    """Return whether all parts of a message are held; True only at the first such call."""
+    """Return True if all parts of a group are held and IS_COMPLETE is not set yet; then set it."""
     if part_lines(w)[group, STATE] & IS_COMPLETE or not has_all(w, group):
         return False
     part_lines(w)[group, STATE] |= IS_COMPLETE
@@ -129,14 +137,16 @@ def becomes_complete(w: World, group: int) -> bool:
 
 
 NOTHING, FROM_ELSEWHERE, USEFUL = range(3)
-"""Results of `take`: no part is new, only parts known from elsewhere are new, or the peer sent new parts."""
+"""Results of `take`. NOTHING: no part is new. FROM_ELSEWHERE: the only new parts are those that the application has
+from elsewhere (KNOWN_PARTS). USEFUL: the peer sent new parts."""
 
 
 @with_parts
 def take(w: World, node: int, message: int, sender: int, parts: int, offer: int) -> int:
-    """Add parts that a peer sent, and note its offer: the parts that it claims to hold. Return NOTHING, … or USEFUL.
+    """Add the parts that a peer sent; with ASKS_ONE, also note its offer. Return NOTHING, FROM_ELSEWHERE or USEFUL.
 
-    `parts` and `offer` are the indices in the arena of these sets, 0 for none.
+    If the application does not hold the group yet, also add the parts that it has from elsewhere (KNOWN_PARTS).
+    `parts` and `offer` are the indices of these two sets in the arena, 0 for none.
     """
     topic = part_topics(w)[messages(w)[message, TOPIC]]
     group = group_at(w, node, message)
@@ -162,7 +172,7 @@ def take(w: World, node: int, message: int, sender: int, parts: int, offer: int)
 
 @with_parts
 def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
-    """Note which parts a peer sent, unless MAX_SENDERS other peers have sent parts."""
+    """Note the parts that a peer sent, unless MAX_SENDERS other peers are noted."""
     line = find_peer(w, group, sender)
     if not line or not part_lines(w)[line, MARKS] & HAS_SHOWN:
         if part_lines(w)[group, SHOWN_COUNT] >= MAX_SENDERS:
@@ -175,12 +185,15 @@ def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
             part_sets(w)[line, word_at(w, SHOWN, number)] |= np.uint64(words_at(w, parts)[number])
 
 
-# Requests: each missing part is requested of one peer (only with ASKS_ONE).
+# Requests: each missing part is requested from one peer (only with ASKS_ONE).
 
 
 @with_parts
 def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
-    """Note a peer's offer, and request the missing parts in it that are not requested yet."""
+    """Note the offer of a peer if it has parts that the node lacks; request the parts that are not requested yet.
+
+    Do nothing if the offers of MAX_OFFERS other peers are noted.
+    """
     count = part_topics(w)[messages(w)[part_lines(w)[group, MESSAGE], TOPIC], PARTS]
     lacks_some = False
     for number in range(w[PART_WORDS]):
@@ -210,7 +223,11 @@ def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
 
 @with_parts
 def _begin_requests(w: World, node: int, group: int) -> None:
-    """Add a group to those with requests; if there are too many, end the requests of the oldest one without parts."""
+    """Add a group to those with requests.
+
+    If there are more than MAX_GROUPS, end the requests of the oldest group without held parts; if all other groups
+    have held parts, those of the oldest group.
+    """
     head = part_heads(w)[node, messages(w)[part_lines(w)[group, MESSAGE], TOPIC]]
     last = 0
     bare = 0
@@ -234,13 +251,7 @@ def _begin_requests(w: World, node: int, group: int) -> None:
 @with_parts
 def _end_requests(w: World, node: int, group: int) -> None:
     head = part_heads(w)[node, messages(w)[part_lines(w)[group, MESSAGE], TOPIC]]
-    if head[FIRST_ASKED] == group:
-        head[FIRST_ASKED] = part_lines(w)[group, NEXT_ASKED]
-    else:
-        before = head[FIRST_ASKED]
-        while part_lines(w)[before, NEXT_ASKED] != group:
-            before = part_lines(w)[before, NEXT_ASKED]
-        part_lines(w)[before, NEXT_ASKED] = part_lines(w)[group, NEXT_ASKED]
+    head[FIRST_ASKED] = without_line(w, head[FIRST_ASKED], group, NEXT_ASKED)
     head[ASKED_COUNT] -= 1
     line = part_lines(w)[group, FIRST_PEER]
     while line:
@@ -257,7 +268,7 @@ def _end_requests(w: World, node: int, group: int) -> None:
 
 @with_parts
 def _arrived(w: World, node: int, group: int) -> None:
-    """End the requests of parts that are held."""
+    """End the requests for parts that are held."""
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
         return
     if has_all(w, group):
@@ -275,9 +286,10 @@ def _arrived(w: World, node: int, group: int) -> None:
 
 @with_parts
 def ask_others(w: World, group: int) -> bool:
-    """Move requests that were not answered within a whole heartbeat to other peers; return whether any changed.
+    """End the requests that were not answered within a whole heartbeat; return whether there were any.
 
-    Peers that are asked for more or fewer parts are marked IS_CHANGED.
+    Each of these parts is requested from another peer that offers it, if there is one. Peers whose requests change
+    get the mark IS_CHANGED.
     """
     changed = False
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
@@ -307,7 +319,10 @@ def ask_others(w: World, group: int) -> bool:
 
 @with_parts
 def _least_asked(w: World, group: int, number: int, part: Word) -> int:
-    """Return the line of the first peer with the fewest requests among those that offer a part, 0 for none."""
+    """Return the line of the peer with the fewest requests among those that offer a part, 0 for none.
+
+    Among peers with equally few requests, it is the one that made its first offer earliest.
+    """
     best = 0
     least = 0
     line = part_lines(w)[group, FIRST_PEER]

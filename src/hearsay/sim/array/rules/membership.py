@@ -1,7 +1,8 @@
 """Peers that connect and disconnect, topics that are joined and left, and parts that are sent again (`core.shell`).
 
-Layout: if a SUBSCRIBE or UNSUBSCRIBE must be sent again, the peer's `flags` for the topic have UNANNOUNCED set; for a
-GRAFT or PRUNE, UNSENT. OWED has the bits that any slot of the node has."""
+Layout: the `flags` of a peer for a topic have UNANNOUNCED if a SUBSCRIBE or UNSUBSCRIBE must be sent to the peer
+again, and UNSENT if a GRAFT or PRUNE must be sent again. OWED of a node has each of the two bits that any slot of the
+node has."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import TOPIC_VIEW_BYTES
 from hearsay.core.mesh.mesh import MAX_UNSENT
-from hearsay.sim.array.episub.alarms import NEVER, has_overlay, has_trees, with_episub
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.episub.basics import NEVER, has_overlay, has_trees
 from hearsay.sim.array.episub.overlay import (
     overlay_connected,
     overlay_disconnected,
@@ -20,23 +22,27 @@ from hearsay.sim.array.episub.overlay import (
     stop_overlay,
 )
 from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
-from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.checks import check_sending, note_subscription
 from hearsay.sim.array.rules.features import (
     announce_again,
-    begin_traits,
+    announce_features,
     features_unsent,
-    forget_traits,
     say_subscription,
 )
-from hearsay.sim.array.rules.gater import gater_connects, gater_disconnects, has_gater
+from hearsay.sim.array.rules.gater import (
+    connects,
+    disconnects,
+    gater_connects,
+    gater_disconnects,
+    has_gater,
+    keeps_scores,
+)
 from hearsay.sim.array.rules.gossip import forget_fanout
 from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
 from hearsay.sim.array.rules.part_groups import forget_groups_of_peer, leave_groups
 from hearsay.sim.array.rules.partials import partial_unsent
-from hearsay.sim.array.rules.retained import connects, disconnects, keeps_scores
 from hearsay.sim.array.rules.scores import count_topic, forget_slot, neighbourhood_changes
-from hearsay.sim.array.rules.unwanted import begin_connection, end_connection
+from hearsay.sim.array.rules.unwanted import forget_unwanted, reset_counts
 from hearsay.sim.array.rules.upkeep import fill_up
 from hearsay.sim.array.travel.outbox import flush, is_addressed
 from hearsay.sim.array.world import lists
@@ -81,12 +87,12 @@ from hearsay.sim.array.world.layout import (
     World,
     alarms,
     arena,
+    clear_traits,
     control,
     flags,
     links32,
     links_of,
     members,
-    natives,
     nodes32,
     peers,
     since_us,
@@ -106,7 +112,7 @@ from hearsay.sim.array.world.payload import (
 )
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, router
+from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, treatment
 from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
 SAID_AGAIN = UNANNOUNCED | UNSENT
@@ -114,7 +120,11 @@ SAID_AGAIN = UNANNOUNCED | UNSENT
 
 @kernel
 def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Mark what must be sent again of an RPC that could not be sent: subscriptions, mesh links and extensions."""
+    """Mark the parts of an RPC that must be sent again, because the RPC could not be sent.
+
+    These are subscriptions, GRAFTs, PRUNEs and extensions. Partial messages are not marked, but their notes are
+    forgotten (`partial_unsent`).
+    """
     owed = 0
     for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
@@ -140,7 +150,10 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
 
 @kernel
 def _is_said_again(w: World, node: int, slot: int, topic: int) -> bool:
-    """Return whether a GRAFT or PRUNE that could not be sent is sent again."""
+    """Return whether a GRAFT or PRUNE that could not be sent is sent again.
+
+    For topics that are not joined, the number of these parts is limited to MAX_UNSENT for each peer.
+    """
     if not has_mesh(w, node):
         return False
     if w[TOPICS] <= MAX_UNSENT or is_in(w, node, topic):
@@ -153,7 +166,7 @@ def _is_said_again(w: World, node: int, slot: int, topic: int) -> bool:
 
 @kernel
 def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
-    """Set a timer to send subscriptions again, unless the router does that at its next heartbeat."""
+    """Set a timer to send subscriptions again, unless the router sends them again at its next heartbeat."""
     header = nodes32(w)[node]
     if has_trees(w, node):
         if alarms(w)[node, ANNOUNCE] == NEVER:
@@ -166,10 +179,10 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
-    """Send again what could not be sent: to peers that missed parts of the kinds in `what`, and to those in the
-    outbox.
+    """Send subscriptions, GRAFTs and PRUNEs that could not be sent before (SHELL-5, MESH-4).
 
-    `what` has the bits UNANNOUNCED and UNSENT. Rules: SHELL-5, MESH-4.
+    Send them to each peer whose flags have a bit of `what` (UNANNOUNCED, UNSENT, both or none), and to each peer for
+    which the outbox already has a part.
     """
     table = flags(w)
     left = 0
@@ -194,7 +207,7 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
 
 @kernel
 def send_off(w: World, th: int, now: int, node: int) -> None:
-    """Send the parts in the outbox, and to the same peers what could not be sent before."""
+    """Send the parts in the outbox. Their receivers also get the parts that could not be sent to them before."""
     if control(w)[th, OUT_COUNT]:
         if nodes32(w)[node, OWED] & SAID_AGAIN:
             say_again(w, th, now, node, 0)
@@ -205,7 +218,7 @@ def send_off(w: World, th: int, now: int, node: int) -> None:
 
 
 ACCEPTED = -1
-"""The result in place of a reason, if a part is accepted."""
+"""The result of `on_subscription`, in place of a reason, if the part is accepted."""
 OVER_LIMIT = int(Reason.OVER_LIMIT)
 THROTTLED = int(Reason.THROTTLED)
 NO_MEMBER = -1
@@ -216,13 +229,14 @@ NO_MEMBER = -1
 def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Add a peer to the router (SHELL-1)."""
     peer = peers(w)[slot]
-    native = natives(w)[router(w, node), router(w, peer)] != FLOODED
+    native = treatment(w, node, peer) != FLOODED
     table = flags(w)
     dialled = has_dialled(w, node, slot)
     row(w, th, add_peer_row(now, node, peer))
     hello = parameter(w, node, HELLO)
     if w[HAS_FEATURES]:
-        begin_traits(w, th, node, slot)
+        clear_traits(w, slot)
+        announce_features(w, th, node, slot)
     for topic in range(w[TOPICS]):
         table[slot, topic] = 0
         if hello:
@@ -241,22 +255,13 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
     if has_gater(w, node):
         gater_connects(w, node, slot)
     if w[USES_12]:
-        begin_connection(w, slot)
+        reset_counts(w, slot)
     if has_overlay(w, node):
         overlay_connected(w, th, now, node, slot)
     elif has_trees(w, node) and native:
         for topic in range(w[TOPICS]):
             if table[slot, topic] & SUBSCRIBED:
                 neighbour_up(w, th, now, node, slot, topic)
-
-
-@with_episub
-def _leaves_trees(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Remove a peer that unsubscribes from the overlay and the tree of a topic."""
-    if has_overlay(w, node):
-        overlay_unsubscribed(w, th, now, node, peers(w)[slot], topic)
-    else:
-        neighbour_down(w, th, now, node, slot, topic, False)
 
 
 @kernel
@@ -290,9 +295,9 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
         note_subscription(w, slot, topic, False)
         lists.remove(w, node, NEWS, topic, peer)
     if w[USES_12]:
-        end_connection(w, node, slot)
+        forget_unwanted(w, node, -1, peer)
     if w[HAS_FEATURES]:
-        forget_traits(w, slot)
+        clear_traits(w, slot)
     if w[PART_WORDS]:
         forget_groups_of_peer(w, node, peer)
     row(w, th, remove_peer_row(now, node, peer))
@@ -300,15 +305,17 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
 
 @kernel
 def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: int, subscribe: bool) -> int:
-    """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason if it is refused, or ACCEPTED."""
+    """Handle a SUBSCRIBE or UNSUBSCRIBE; return the reason for which it is refused, or ACCEPTED."""
     table = flags(w)
     note_subscription(w, slot, topic, subscribe)
     if not subscribe:
         if table[slot, topic] & SUBSCRIBED:
             if has_mesh(w, node):
                 peer_unsubscribed(w, th, now, node, slot, topic)
-            if has_trees(w, node):
-                _leaves_trees(w, th, now, node, slot, topic)
+            if has_overlay(w, node):
+                overlay_unsubscribed(w, th, now, node, peers(w)[slot], topic)
+            elif has_trees(w, node):
+                neighbour_down(w, th, now, node, slot, topic, False)
             if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
                 lists.remove(w, node, NEWS, topic, peers(w)[slot])
             table[slot, topic] &= ~(SUBSCRIBED | IN_FANOUT)
@@ -330,7 +337,10 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def _refusal(w: World, node: int, slot: int, topic: int) -> int:
-    """Return why there is no room for a subscription, or ACCEPTED (SHELL-6)."""
+    """Return the limit that a new subscription exceeds, OVER_LIMIT or THROTTLED; otherwise ACCEPTED (SHELL-6).
+
+    OVER_LIMIT: the peer has too many subscriptions. THROTTLED: those of all peers take too much memory.
+    """
     most = parameter(w, node, MAX_SUBSCRIPTIONS)
     most_bytes = parameter(w, node, MAX_BYTES_OF_PEER)
     if most < w[TOPICS] or most_bytes:
@@ -350,7 +360,7 @@ def _refusal(w: World, node: int, slot: int, topic: int) -> int:
 
 @kernel
 def _memory_of_all(w: World, node: int) -> int:
-    """Return the bytes in memory of all peers' subscriptions."""
+    """Return the number of bytes that the subscriptions of all peers take in memory."""
     size = 0
     for topic in range(w[TOPICS]):
         own = 0

@@ -1,14 +1,16 @@
-"""Mesh upkeep and control, the kernels of `core.mesh.mesh`, `core.mesh.mesh_requests` and `core.mesh.graft_bounds`.
+"""Meshes: kernels of `core.mesh.mesh`, `core.mesh.mesh_requests` and `core.mesh.graft_bounds`.
 
-Layout: the members of the mesh of a topic are the node's slots that have IN_MESH set for the topic, so they ascend.
-Backoffs are a list of the node (`lists.py`), whose entries have the topic, the peer, and the end of the backoff.
-If a router limits the members at an address, further members there have "lent" places, see `places.py`.
+Layout: the members of a topic's mesh are the node's slots that have IN_MESH for the topic. So loops over slots visit
+members in ascending order. Backoffs are a list of the node (`lists.py`). An entry has the topic, the peer and the end
+of the backoff. If a router limits the members at an address, members beyond the limit have "lent" places
+(`special_peers.py`).
 """
 
 from __future__ import annotations
 
 from hearsay.core.mesh.mesh import LEAVING, REFUSING
 from hearsay.core.rules.mesh_rules import (
+    ACCEPTED,
     BACKOFF_PRUNE,
     BARE_PRUNE,
     EXCHANGE_PRUNE,
@@ -18,7 +20,6 @@ from hearsay.core.rules.mesh_rules import (
     MESH_IS_FULL,
     NO_PRUNE,
     NOT_A_SUBSCRIBER,
-    TAKEN_IN,
     UNWELCOME,
     graft_answer,
     has_room_for_one,
@@ -31,14 +32,22 @@ from hearsay.core.rules.mesh_rules import (
     seconds_to_name,
     time_left,
 )
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import enters_a_full_mesh, gets_published, may_be_in_mesh
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.rules.checks import check_new_member, note_prune, note_subscription
-from hearsay.sim.array.rules.direct import GRAFT_IS_IGNORED, GRAFT_IS_PENALISED, is_direct
+from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.rules.checks import ACCEPTED_EARLY, check_backoff, note_prune, note_subscription
 from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange_of
-from hearsay.sim.array.rules.places import choose, divide_members, has_place, places, with_places
 from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
+from hearsay.sim.array.rules.special_peers import (
+    GRAFT_IS_IGNORED,
+    GRAFT_IS_PENALISED,
+    choose,
+    divide_members,
+    has_place,
+    is_direct,
+    places,
+    with_places,
+)
 from hearsay.sim.array.travel.outbox import clear_prune_peers, put_graft, put_prune
 from hearsay.sim.array.travel.parts import backoff_seconds, prune_extras
 from hearsay.sim.array.world import lists
@@ -92,19 +101,24 @@ from hearsay.sim.array.world.layout import (
     flags,
     members,
     mesh_times,
-    natives,
-    nodes32,
     peers,
-    pool,
     witnesses,
 )
 from hearsay.sim.array.world.payload import GRAFT, others_named
 from hearsay.sim.array.world.record import FORGETS, ignored, row
-from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, own_place, parameter, router
+from hearsay.sim.array.world.slots import (
+    end_slot,
+    first_slot,
+    is_in,
+    is_native,
+    own_place,
+    parameter,
+    treatment,
+)
 from hearsay.trace.language.event_rows import graft_row, prune_row
 
 STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
-"""Values of UNSUBSCRIBED_GRAFT."""
+"""Values of UNSUBSCRIBED_GRAFT: the answer to a GRAFT of a peer that is not subscribed to the topic."""
 
 
 @kernel
@@ -122,7 +136,7 @@ def _take_in(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     flags(w)[slot, topic] |= IN_MESH
     members(w)[node, topic] += 1 << MESH_SIZE
     row(w, th, graft_row(now, node, peers(w)[slot], topic))
-    check_new_member(w, th, now, node, slot, topic)
+    check_backoff(w, th, now, node, slot, topic, ACCEPTED_EARLY)
     count_graft(w, now, node, slot, topic)
 
 
@@ -136,7 +150,7 @@ def _let_go(w: World, th: int, now: int, node: int, slot: int, topic: int) -> No
 
 @kernel
 def join_mesh(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """Build the mesh of a topic just joined: the fan-out first, then random peers, up to D (MESH-1, FANOUT-3)."""
+    """GRAFT up to D peers when a topic is joined: peers of its fan-out, then random peers (MESH-1, FANOUT-3)."""
     table = flags(w)
     size = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -156,7 +170,7 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
             _let_go(w, th, now, node, slot, topic)
-            _part(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), LEAVING)
+            _back_off(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), LEAVING)
 
 
 @kernel
@@ -182,13 +196,13 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         welcome & _ENTERS == 0,
         is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)) and not _is_exempt(w, node, slot, topic),
     )
-    if member and reason == TAKEN_IN:
+    if member and reason == ACCEPTED:
         reason = MEMBER
-    elif reason in (TAKEN_IN, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
+    elif reason in (ACCEPTED, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
         reason = NOT_A_SUBSCRIBER
     if reason == MESH_IS_FULL and not member and places(w, node) and _makes_way(w, th, now, node, slot, topic):
-        reason = TAKEN_IN
-    if reason == TAKEN_IN:
+        reason = ACCEPTED
+    if reason == ACCEPTED:
         flags(w)[slot, topic] |= SUBSCRIBED
         if strangers == STRANGER_IS_TAKEN_IN:
             note_subscription(w, slot, topic, True)
@@ -211,7 +225,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         put_prune(w, th, slot, topic, 0)
     elif prune != NO_PRUNE:
         occasion = REFUSING if prune == EXCHANGE_PRUNE else WITHOUT_NAMES
-        _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
+        _back_off(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
     if reason != MEMBER:
         ignored(w, th, now, node, peer, GRAFT, 1, reason)
 
@@ -233,13 +247,17 @@ def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) ->
 
 
 _READ, _WELCOME, _ENTERS = 1, 2, 4
-"""Bits of WELCOMES: the sender's score was read, allows it in a mesh, and makes a mesh accept its GRAFT. The score is
-read once for all GRAFTs of an RPC. `exchange.py` has two more bits."""
+"""Bits of WELCOMES. _READ: the sender's score was read, which is done once for all GRAFTs of an RPC. _WELCOME: with
+this score a peer may be in a mesh. _ENTERS: with this score a GRAFT of the sender is accepted. `exchange.py` has two
+more bits."""
 
 
 @kernel
 def _permissions(w: World, th: int, now: int, node: int, slot: int) -> int:
-    """Return WELCOMES, after reading the sender's score if the call has not read it yet (GRAFT-9, THRESHOLD-1)."""
+    """Return the bits of WELCOMES; first set them if the sender's score was not read yet (GRAFT-9, THRESHOLD-1).
+
+    Without scores, all three bits are set.
+    """
     if not has_scores(w, node):
         return _READ | _WELCOME | _ENTERS
     line = control(w)[th]
@@ -259,11 +277,18 @@ def _is_exempt(w: World, node: int, slot: int, topic: int) -> bool:
     """Return whether a full mesh accepts a peer, because the node dialled it (KEEP-6)."""
     if not parameter(w, node, HAS_11):
         return False
-    dialled = 0
-    for other in range(first_slot(w, node), end_slot(w, node)):
-        dialled += int(flags(w)[other, topic] & IN_MESH != 0 and is_dialled(w, other))
+    dialled = dialled_members(w, node, topic)
     rule = parameter(w, node, WHEN_FULL)
     return enters_a_full_mesh(is_dialled(w, slot), rule, dialled, parameter(w, node, DEGREE_OUT))
+
+
+@kernel
+def dialled_members(w: World, node: int, topic: int) -> int:
+    """Return the number of members of a mesh that the node dialled."""
+    count = 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        count += int(flags(w)[slot, topic] & IN_MESH != 0 and is_dialled(w, slot))
+    return count
 
 
 @inlined
@@ -283,14 +308,14 @@ def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> Non
 def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
     """Return the kind of PRUNE that answers a GRAFT; `prune` is the kind that `graft_answer` returned.
 
-    With 1.1, a GRAFT that is refused for another reason than a full mesh removes the peers from all PRUNEs that
-    answer its RPC.
+    With 1.1, if a GRAFT is refused and the reason is not a full mesh, no PRUNE that answers the same RPC names other
+    peers. With EXCHANGE_ALWAYS, every PRUNE that has a backoff names other peers.
     """
     if not parameter(w, node, HAS_11):
         return prune
     if parameter(w, node, EXCHANGE_ALWAYS):
         return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune
-    if reason != TAKEN_IN and reason != MEMBER and reason != MESH_IS_FULL:
+    if reason != ACCEPTED and reason != MEMBER and reason != MESH_IS_FULL:
         control(w)[th, HIDES_PEERS] = 1
         clear_prune_peers(w, th, slot)
     return prune if welcome & _WELCOME else min(prune, BACKOFF_PRUNE)
@@ -298,9 +323,9 @@ def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: 
 
 @kernel
 def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
-    """Handle a PRUNE; one without a backoff sets the backoff of the node's own parameters (BACKOFF-4).
+    """Handle a PRUNE. If it names no backoff, the backoff is that of the node's own parameters (BACKOFF-4).
 
-    `place` is the index in the arena of its content apart from the topic (`parts.prune_extras`), -1 for none.
+    `place` is the index in the arena of the content that follows the topic (`parts.prune_extras`), -1 for none.
     """
     joined = is_in(w, node, topic)
     extras = arena(w)[place] if place >= 0 else 0
@@ -352,7 +377,10 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 
 @kernel
 def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """Send GRAFT to a member, or PRUNE to another peer, after a GRAFT or PRUNE could not be sent (MESH-4)."""
+    """Send GRAFT to a peer that is a member, otherwise PRUNE (MESH-4).
+
+    A caller does so because an earlier GRAFT or PRUNE to the peer could not be sent.
+    """
     if flags(w)[slot, topic] & IN_MESH:
         put_graft(w, th, slot, topic)
     else:
@@ -362,14 +390,17 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 @kernel
 def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, occasion: int) -> None:
-    """Remove a member and send it PRUNE. `occasion` (`exchange.py`) decides on the peers that the PRUNE names."""
+    """Remove a member from a mesh and send it PRUNE.
+
+    The draw of the peers that the PRUNE names depends on `occasion` (`exchange.py`).
+    """
     _let_go(w, th, now, node, slot, topic)
-    _part(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
+    _back_off(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
 
 
 @kernel
-def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
-    """Set a backoff of `backoff` microseconds, if the router has backoffs, and send a PRUNE."""
+def _back_off(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
+    """Begin a backoff of `backoff` microseconds if the router has backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
         _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
     _say_prune(w, th, now, node, slot, topic, backoff, occasion)
@@ -379,10 +410,11 @@ def _part(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff
 def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Send a PRUNE (MESH-5, BACKOFF-3).
 
-    If both routers support it, the PRUNE names the backoff, and other peers unless `occasion` is WITHOUT_NAMES.
+    The PRUNE names the backoff if it is not 0 and both routers support backoffs. Then it also names other peers,
+    unless `occasion` is WITHOUT_NAMES, HIDES_PEERS is set or the router has no peer exchange.
     """
     extras = 0
-    if backoff > 0 and natives(w)[router(w, node), router(w, peers(w)[slot])] >= TAKES_BACKOFFS:
+    if backoff > 0 and treatment(w, node, peers(w)[slot]) >= TAKES_BACKOFFS:
         names_others = occasion != WITHOUT_NAMES and parameter(w, node, EXCHANGE) and not control(w)[th, HIDES_PEERS]
         names_at = control(w)[th, NAMES]
         others = 0
@@ -397,7 +429,10 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
 
 @kernel
 def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
-    """Return how many other subscribers a PRUNE may name; if routers dial, pass them to `offer_name`."""
+    """Return how many other peers a PRUNE may name; if routers dial, pass these peers to `offer_name`.
+
+    They are native subscribers whose scores are not negative.
+    """
     count = 0
     for other in range(first_slot(w, node), end_slot(w, node)):
         able = flags(w)[other, topic] & SUBSCRIBED and is_native(w, other) and other != slot
@@ -410,7 +445,10 @@ def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> in
 
 @kernel
 def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
-    """Set or extend the backoff of a peer; if there are too many, forget the oldest (BACKOFF-1, BACKOFF-6)."""
+    """Begin or extend the backoff of a peer (BACKOFF-1, BACKOFF-6).
+
+    If there are then more than MAX_BACKOFFS, forget the one that was begun or extended first.
+    """
     until = later_end(lists.value(w, node, BACKOFFS, topic, peer, now), now, backoff)
     lists.remove(w, node, BACKOFFS, topic, peer)
     lists.add(w, node, BACKOFFS, topic, peer, until)
@@ -436,22 +474,13 @@ def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool
 
 @kernel
 def may_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
-    """Return whether a peer that is not a member may be grafted."""
+    """Return whether a peer that is not a member may be grafted.
+
+    It may be if it is not direct, no backoff forbids that, and its score is not negative.
+    """
     if is_direct(w, node, slot) or _forbids_graft(w, now, node, topic, peers(w)[slot]):
         return False
     return may_be_in_mesh(score(w, th, now, node, slot))
-
-
-@kernel
-def expire_backoffs(w: World, now: int, node: int) -> None:
-    entries = pool(w)[lists.owner(w, node)]
-    slack = parameter(w, node, BACKOFF_SLACK)
-    place = nodes32(w)[node, BACKOFFS]
-    while place >= 0:
-        following = entries[place, lists.NEXT]
-        if not is_early_of_us(now, entries[place, lists.VALUE], slack + parameter(w, node, BACKOFF_LASTS)):
-            lists.remove(w, node, BACKOFFS, entries[place, lists.FIRST], entries[place, lists.SECOND])
-        place = following
 
 
 @kernel
@@ -463,7 +492,7 @@ def graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None
 
 @kernel
 def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> int:
-    """Collect the subscribers that are not members and may be grafted as candidates; return their number."""
+    """Collect as candidates the native subscribers that are not members and may be grafted; return their number."""
     known = candidates(w)[th]
     table = flags(w)
     size = 0
@@ -480,7 +509,10 @@ def collect_candidates(w: World, th: int, now: int, node: int, topic: int) -> in
 def graft_random(
     w: World, th: int, now: int, node: int, topic: int, own: int, total: int, purpose: int, tick: int
 ) -> None:  # fmt: skip
-    """GRAFT random peers: up to `own` with places of their own, then others with lent places up to `total`."""
+    """GRAFT random peers: up to `own` with places of their own, then with lent places up to `total` in all.
+
+    Without a limit of places, GRAFT up to `total` random peers.
+    """
     if max(own, total) <= 0:
         return
     size = collect_candidates(w, th, now, node, topic)

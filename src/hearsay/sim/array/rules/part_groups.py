@@ -1,4 +1,7 @@
-"""Groups of partial messages as the router knows them, the kernels of `core.mesh.partials.Groups`."""
+"""Kernels of `core.mesh.partials.Groups`: the groups of partial messages that the router knows.
+
+A group is all parts of one message at one node. The group and its peers are lines of `part_lines`.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ from hearsay.sim.array.world.part_lines import (
     peer_at,
     unmark_peer,
     unmark_peers,
+    without_line,
 )
 from hearsay.sim.array.world.slots import parameter
 
@@ -58,7 +62,11 @@ def find_group(w: World, node: int, message: int) -> int:
 
 @with_parts
 def own_group(w: World, node: int, message: int, to_all: bool) -> int:
-    """Return the group that the application publishes in, to all or to some peers (PARTIAL-8, PARTIAL-9)."""
+    """Return the group of a message in which the application publishes (PARTIAL-8, PARTIAL-9).
+
+    Add the group if the router does not know it. If the application publishes to all peers, the group no
+    longer counts as opened by a peer.
+    """
     group = find_group(w, node, message)
     if not group:
         group = _add(w, node, message, NO_PEER)
@@ -73,9 +81,9 @@ def own_group(w: World, node: int, message: int, to_all: bool) -> int:
 
 @with_parts
 def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
-    """Return the group of a peer's partial message; if the peer may not open it, -1 minus the reason.
+    """Return the group of a peer's partial message; add the group if the router does not know it (PARTIAL-9).
 
-    Rule: PARTIAL-9.
+    If the peer may not open the group, return -1 minus the reason.
     """
     group = find_group(w, node, message)
     if group:
@@ -95,7 +103,10 @@ def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
 
 @with_parts
 def _add(w: World, node: int, message: int, opener: int) -> int:
-    """Add a group, opened by a peer or by NO_PEER; if the topic has too many, forget the oldest (PARTIAL-9)."""
+    """Add a group that the peer `opener` opened; NO_PEER stands for the application (PARTIAL-9).
+
+    If the topic then has more than MAX_GROUPS groups, forget the oldest one.
+    """
     group = group_at(w, node, message)
     head = part_heads(w)[node, messages(w)[message, TOPIC]]
     head[SERIALS] += 1
@@ -128,16 +139,11 @@ def _add(w: World, node: int, message: int, opener: int) -> int:
 
 @with_parts
 def _forget(w: World, node: int, group: int) -> None:
-    """Remove a group from those of the router; the application may still know it."""
+    """Remove a group from those that the router knows. The application may still hold parts of the group."""
     line = part_lines(w)[group]
     topic = messages(w)[line[MESSAGE], TOPIC]
-    before = part_heads(w)[node, topic, FIRST_GROUP]
-    if before == group:
-        part_heads(w)[node, topic, FIRST_GROUP] = line[NEXT_GROUP]
-    else:
-        while part_lines(w)[before, NEXT_GROUP] != group:
-            before = part_lines(w)[before, NEXT_GROUP]
-        part_lines(w)[before, NEXT_GROUP] = line[NEXT_GROUP]
+    head = part_heads(w)[node, topic]
+    head[FIRST_GROUP] = without_line(w, head[FIRST_GROUP], group, NEXT_GROUP)
     peer = line[FIRST_PEER]
     while peer:
         following = part_lines(w)[peer, NEXT_PEER]
@@ -149,7 +155,7 @@ def _forget(w: World, node: int, group: int) -> None:
 
 @with_parts
 def forget_notes(w: World, group: int, line: int) -> None:
-    """Forget the router's notes of a peer."""
+    """Forget the router's notes about a peer in a group."""
     clear(w, line, GIVEN)
     unmark_peer(w, group, line, OF_ROUTER)
 
@@ -169,7 +175,10 @@ def is_noted(w: World, group: int, peer: int) -> bool:
 
 @with_parts
 def forget_groups_of_peer(w: World, node: int, peer: int) -> None:
-    """Forget the notes of a peer that disconnects, and groups known from that peer alone (PARTIAL-8)."""
+    """Forget the notes about a peer that disconnects (PARTIAL-8).
+
+    Also forget the groups that have no notes about any other peer, and in which the application has not published.
+    """
     for topic in range(w[TOPICS]):
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:
@@ -201,7 +210,11 @@ def leave_groups(w: World, node: int, topic: int) -> None:
 
 @with_parts
 def age_groups(w: World, node: int) -> None:
-    """Forget groups whose heartbeats are over, and count one heartbeat for the others (PARTIAL-8)."""
+    """At a heartbeat, forget groups, and count one heartbeat fewer for the other groups (PARTIAL-8).
+
+    A group is forgotten if it has no heartbeats left, or if the application has not published in it and it has no
+    notes about peers.
+    """
     for topic in range(w[TOPICS]):
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:
@@ -216,7 +229,7 @@ def age_groups(w: World, node: int) -> None:
 
 @with_parts
 def forget_all_groups(w: World, node: int) -> None:
-    """Forget all groups of a node that stops, also those of its applications."""
+    """Forget all groups of a node that stops, including the parts that its applications hold."""
     for at in range(group_of(w).shape[1]):
         group = group_of(w)[node, at]
         if group:

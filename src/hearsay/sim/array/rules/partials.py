@@ -1,9 +1,9 @@
-"""Partial messages: the kernels of `core.mesh.partials`, and of the simulator's applications.
+"""Partial messages: kernels of `core.mesh.partials`, and of the simulator's applications.
 
 A partial message has parts of a message, a claim (the parts that the sender holds and wants), or both. In the arena
-it is one part of an RPC. Its content follows: the number of further words, the message, the bits HAS_PARTS and
-HAS_CLAIM, and three sets of PART_WORDS words: the parts, and the held and wanted parts of the claim. `content` is the
-index of the first of these words.
+it is an RPC with one entry of the kind PARTIAL or METADATA, behind which its content is: the number of further words,
+the message, the bits HAS_PARTS and HAS_CLAIM, and three sets of PART_WORDS words each. The sets are the parts, and
+the held and the wanted parts of the claim. `content` is the index of the first of these words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearsay.core.rules.partial_rules import (
     parts_to_send,
     refusal,
 )
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.rules.features import exchanges_parts, own_use, use_of, with_parts
 from hearsay.sim.array.rules.part_groups import (
     find_group,
@@ -78,6 +78,7 @@ from hearsay.sim.array.world.part_lines import (
     SPOKE,
     STATE,
     WANTED,
+    clear,
     count_bits,
     find_peer,
     first_parts,
@@ -101,40 +102,38 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _GROUP_BYTES = 8
-_OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
-"""Offsets in the content of the message, the bits, and the first set."""
+OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
+"""Places of the message, the bits and the first set in the content of a partial message."""
 HAS_PARTS, HAS_CLAIM = 1, 2
+"""Bits of the content of a partial message."""
+PARTS_SET, HELD_SET, WANTED_SET = range(3)
+"""The sets of a partial message: its parts, and the parts that its claim names as held and as wanted."""
 TO_ALL, TO_CHANGED = -1, -2
-"""Values in place of a slot: the application publishes to all peers, or to peers of which it requests other parts
-now."""
+"""Values in place of a slot. TO_ALL: the application publishes to all peers. TO_CHANGED: the application publishes to
+the peers with the mark IS_CHANGED, from which it now requests more or fewer parts than before."""
 
 
 @inlined
-def _set_in(w: World, content: int, which: int) -> int:
-    """Return the index in the arena of a set of a partial message: 0 its parts, 1 and 2 those held and wanted."""
+def _index_of_set(w: World, content: int, which: int) -> int:
+    """Return the index in the arena of a set of a partial message."""
     return content + _SETS + which * w[PART_WORDS]
 
 
-@inlined
-def message_in(w: World, content: int) -> int:
-    return arena(w)[content + _OF_MESSAGE]
-
-
 @kernel
-def parts_in(w: World, content: int) -> int:
-    """Return the index in the arena of the parts of a partial message, 0 if it has none."""
-    return _set_in(w, content, 0) if arena(w)[content + _CONTENT] & HAS_PARTS else 0
+def index_of_set(w: World, content: int, which: int, bit: int) -> int:
+    """Return the index in the arena of a set of a partial message; 0 if the content does not have the bit `bit`.
 
-
-@kernel
-def claim_in(w: World, content: int) -> int:
-    """Return the index in the arena of the parts that a partial message claims to hold, 0 if it has no claim."""
-    return _set_in(w, content, 1) if arena(w)[content + _CONTENT] & HAS_CLAIM else 0
+    For the set PARTS_SET the bit is HAS_PARTS, for HELD_SET it is HAS_CLAIM.
+    """
+    return _index_of_set(w, content, which) if arena(w)[content + _CONTENT] & bit else 0
 
 
 @with_parts
 def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, index: int) -> int:
-    """Handle a partial message, part `index` of an RPC; return its content, -1 if it is ignored (PARTIAL-7)."""
+    """Handle a partial message, entry `index` of an RPC (PARTIAL-7).
+
+    Return the index of its content in the arena; -1 if the partial message is ignored.
+    """
     part = words_at(w, part_place(rpc, index))
     topic = part[PART_TOPIC]
     peer = peers(w)[slot]
@@ -145,7 +144,7 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
     reason = refusal(exchanges_parts(w, node, slot), is_chosen, claim_bytes, parameter(w, node, MAX_METADATA))
     group = 0
     if reason == ACCEPTED:
-        group = group_of_peer(w, node, words[_OF_MESSAGE], peer)
+        group = group_of_peer(w, node, words[OF_MESSAGE], peer)
         if group < 0:
             reason = -1 - group
     if reason != ACCEPTED:
@@ -156,18 +155,18 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
     if words[_CONTENT] & HAS_CLAIM:
         part_lines(w)[line, MARKS] |= HAS_CLAIMED
         for number in range(w[PART_WORDS]):
-            held = np.uint64(words_at(w, _set_in(w, content, 1))[number])
+            held = np.uint64(words_at(w, _index_of_set(w, content, HELD_SET))[number])
             part_sets(w)[line, word_at(w, CLAIMED, number)] = held
-            wanted = np.uint64(words_at(w, _set_in(w, content, 2))[number])
+            wanted = np.uint64(words_at(w, _index_of_set(w, content, WANTED_SET))[number])
             part_sets(w)[line, word_at(w, WANTED, number)] = wanted
     return int(content)
 
 
 @with_parts
 def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None:
-    """Forget which parts and claim a peer was sent, because the RPC could not be sent (PARTIAL-8)."""
+    """Forget which parts and claims of a group were sent to a peer, because an RPC could not be sent (PARTIAL-8)."""
     part = words_at(w, part_place(rpc, index))
-    group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[_OF_MESSAGE])
+    group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[OF_MESSAGE])
     line = find_peer(w, group, peers(w)[slot]) if group else 0
     if not line or not part_lines(w)[line, MARKS] & IS_NOTED:
         return
@@ -175,15 +174,14 @@ def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None
         forget_notes(w, group, line)
         return
     part_lines(w)[line, MARKS] &= ~GOT_CLAIM
-    for number in range(w[PART_WORDS]):
-        part_sets(w)[line, word_at(w, GIVEN, number)] = np.uint64(0)
+    clear(w, line, GIVEN)
 
 
 @with_parts
 def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) -> int:
-    """Send partial gossip to candidates that request parts (PARTIAL-6).
+    """Send partial messages as gossip to candidates that request parts (PARTIAL-6).
 
-    Keep the others, which get IHAVE; return their number.
+    Keep the other candidates, which get IHAVE; return their number.
     """
     if not part_heads(w)[node, topic, CHOSEN]:
         return size
@@ -198,7 +196,7 @@ def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) 
         group = part_heads(w)[node, topic, FIRST_GROUP]
         while group:
             if part_lines(w)[group, STATE] & IS_OWN and not is_noted(w, group, peers(w)[slot]):
-                _ask(w, th, node, topic, group, slot, True)
+                _send_parts(w, th, node, topic, group, slot, True)
             group = part_lines(w)[group, NEXT_GROUP]
     return kept
 
@@ -221,14 +219,17 @@ def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: i
         )
         is_routed = to != TO_ALL or flags(w)[slot, topic] & routed != 0
         if is_addressed(is_routed, gets, marks & SPOKE != 0, marks & IS_NOTED != 0):
-            _ask(w, th, node, topic, group, slot, False)
+            _send_parts(w, th, node, topic, group, slot, False)
     if to == TO_CHANGED:
         unmark_peers(w, group, IS_CHANGED)
 
 
 @with_parts
-def _ask(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
-    """Send a peer the parts that it lacks and the application's claim, if either is news to it (PARTIAL-2)."""
+def _send_parts(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
+    """Send a peer the parts that it wants, and the application's claim if the claim has news for it (PARTIAL-2).
+
+    If there are neither parts nor news, send nothing. `gossip`: the partial message is sent as gossip.
+    """
     settings = part_topics(w)[topic]
     line = notes_of(w, group, peers(w)[slot])
     marks = part_lines(w)[line, MARKS]
@@ -258,7 +259,10 @@ def _ask(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip
 
 @kernel
 def _sent(w: World, topic: int, group: int, line: int, number: int) -> Word:
-    """Return word `number` of the parts to send to a peer: parts that it wants, or any if it has sent no claim."""
+    """Return word `number` of the set of parts to send to a peer, without parts that it got or sent before.
+
+    It has the held parts that the peer's claim wants; without a claim, all held parts.
+    """
     wanted = first_parts(part_topics(w)[topic, PARTS], number)
     if part_lines(w)[line, MARKS] & HAS_CLAIMED:
         wanted = part_sets(w)[line, word_at(w, WANTED, number)]
@@ -269,7 +273,10 @@ def _sent(w: World, topic: int, group: int, line: int, number: int) -> Word:
 
 @kernel
 def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
-    """Return word `number` of the parts that a claim wants: those requested of the peer, or all that are missing."""
+    """Return word `number` of the set of parts that a claim to a peer wants.
+
+    With ASKS_ONE it has the parts that are requested from the peer, otherwise all missing parts.
+    """
     if part_topics(w)[topic, ASKS_ONE]:
         return part_sets(w)[line, word_at(w, ASKED_PARTS, number)]
     held = part_sets(w)[group, word_at(w, HELD, number)]
@@ -278,21 +285,24 @@ def _wants(w: World, topic: int, group: int, line: int, number: int) -> Word:
 
 @with_parts
 def _partial(w: World, th: int, topic: int, group: int, line: int, count: int, has_claim: bool) -> int:
-    """Allocate an RPC with `count` parts, with a claim or without; note what it sends to the peer, and return it."""
+    """Allocate and return an RPC that is a partial message with `count` parts, and with a claim if `has_claim`.
+
+    Note the parts and the claim as sent to the peer.
+    """
     words = _SETS + 3 * w[PART_WORDS]
     rpc = allocate(w, th, HEADER + PART + words)
     arena(w)[rpc] = 1
     content = rpc + HEADER + PART
     arena(w)[content] = words - 1
-    arena(w)[content + _OF_MESSAGE] = part_lines(w)[group, MESSAGE]
+    arena(w)[content + OF_MESSAGE] = part_lines(w)[group, MESSAGE]
     arena(w)[content + _CONTENT] = (HAS_PARTS if count else 0) | (HAS_CLAIM if has_claim else 0)
     for number in range(w[PART_WORDS]):
         held = part_sets(w)[group, word_at(w, HELD, number)]
         wants = _wants(w, topic, group, line, number)
         sent = _sent(w, topic, group, line, number) if count else np.uint64(0)
-        arena(w)[_set_in(w, content, 0) + number] = np.int64(sent)
-        arena(w)[_set_in(w, content, 1) + number] = np.int64(held)
-        arena(w)[_set_in(w, content, 2) + number] = np.int64(wants)
+        arena(w)[_index_of_set(w, content, PARTS_SET) + number] = np.int64(sent)
+        arena(w)[_index_of_set(w, content, HELD_SET) + number] = np.int64(held)
+        arena(w)[_index_of_set(w, content, WANTED_SET) + number] = np.int64(wants)
         part_sets(w)[line, word_at(w, GIVEN, number)] |= sent
         if has_claim:
             part_sets(w)[line, word_at(w, LAST_CLAIM, number)] = held

@@ -1,7 +1,8 @@
-"""Gossip of peers: whether it is handled, and promises to answer IWANTs (`core.mesh.standing`).
+"""Effects of peers' messages and gossip on scores, the gater and promises (`core.mesh.standing`).
 
-Layout: promises are a list of the node, whose entries have the message, the peer, and the end of the promise. The
-list NEWS also counts a peer's RPCs with IHAVE, and those with IWANT, since the last heartbeat.
+An IWANT counts as a promise of the peer to send a message. Layout: promises are a list of the node. An entry has the
+message, the peer, and the time until which the promise must be kept. In the list NEWS (`gossip.py`) further entries
+have the number of a peer's RPCs with IHAVE, and of those with IWANT, since the last heartbeat.
 """
 
 from __future__ import annotations
@@ -11,21 +12,18 @@ import numpy as np
 from hearsay.core.language.actions import Reason
 from hearsay.core.rules.deliveries import has_room, is_broken, rejection_keeps
 from hearsay.core.rules.message_rules import rpc_is_accepted
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import may_gossip
-from hearsay.core.scores.promises import PromiseParameters
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, only_with
-from hearsay.sim.array.rules.direct import is_direct
+from hearsay.core.scores.promises import MAX_PROMISES, MAX_PROMISES_OF_PEER
+from hearsay.sim.array.compiling import inlined, only_with
 from hearsay.sim.array.rules.gater import (
-    gater_asks,
+    count_at,
     gater_delivers,
     gater_rejects,
-    gater_repeats,
     has_gater,
     is_let_in,
 )
 from hearsay.sim.array.rules.scores import (
-    begin_to_keep_scores,
     count_delivery,
     count_duplicate,
     count_rejection,
@@ -35,7 +33,7 @@ from hearsay.sim.array.rules.scores import (
     real,
     score_now,
 )
-from hearsay.sim.array.travel.outbox import MIXED
+from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.travel.parts import CLASS_SHIFT, ID_MASK, IWANT_CLASS, KEY
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
@@ -47,37 +45,40 @@ from hearsay.sim.array.world.layout import (
     HIDES_PEERS,
     IDS_IN_RPC,
     KEEPS_SCORES,
+    KEPT,
     MAX_IHAVE_RPCS,
     MAX_IWANT_RPCS,
     NEWS,
     NODES,
     OUT_COUNT,
-    OUT_MODE,
+    OUT_SHORT,
     PROMISES,
     PUBLISHER,
+    REPEATED,
     TOPIC,
     TOPICS,
     TRACKED,
     USES_11,
+    VALIDATED,
     WELCOMES,
     World,
     control,
+    gaters,
     messages,
     outbox,
+    peer_scores,
     pool,
 )
-from hearsay.sim.array.world.payload import IHAVE, IWANT
+from hearsay.sim.array.world.payload import IHAVE
 from hearsay.sim.array.world.record import row
-from hearsay.sim.array.world.slots import find_slot, parameter
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter
 from hearsay.trace.language.event_rows import reject_row
 
 TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
-"""Values of TRACKED."""
+"""Values of TRACKED: which ids of an IWANT count as promises."""
 part_of_11 = only_with(USES_11)
 _IHAVES, _IWANTS = 2, 3
-"""Keys in the list NEWS, added to TOPICS like those of `gossip.py`."""
-_MOST = PromiseParameters().max_promises
-_MOST_OF_PEER = PromiseParameters().max_promises_per_peer
+"""Numbers that are added to TOPICS in entries of the list NEWS, like _OF and _BY of `gossip.py`."""
 
 
 @inlined
@@ -89,17 +90,17 @@ def uses_11(w: World, node: int) -> bool:
 
 
 @part_of_11
-def first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count a first copy, which keeps the promises of its message (PROMISE-2)."""
+def note_first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Count the first copy of a message, which keeps promises to send the message (PROMISE-2)."""
     count_validation(w, now, node, message)
     if has_gater(w, node):
-        gater_asks(w, node)
+        gaters(w)[node, VALIDATED] += 1.0
     _keep(w, node, sender, message)
 
 
 @part_of_11
-def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Count an accepted message; `sender` is -1 for the node's own."""
+def note_accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
+    """Count an accepted message. `sender` is the peer that sent its first copy, -1 if the node published it."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
     if has_gater(w, node):
@@ -108,21 +109,21 @@ def accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
 
 
 @part_of_11
-def duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
+def note_duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count a further copy of a message; a copy of a message that the node published counts as rejected."""
     if messages(w)[message, PUBLISHER] == node:
-        rejected(w, now, node, sender, message, Reason.SELF_ORIGIN)
+        note_rejected(w, now, node, sender, message, Reason.SELF_ORIGIN)
         return
     if has_scores(w, node):
         count_duplicate(w, now, node, find_slot(w, node, sender), message)
     if has_gater(w, node):
-        gater_repeats(w, node, sender)
+        count_at(w, node, sender, REPEATED, 1.0)
     if parameter(w, node, ASKED_MUST_SEND):
         _keep(w, node, sender, message)
 
 
 @part_of_11
-def rejected(w: World, now: int, node: int, sender: int, message: int, reason: int) -> None:
+def note_rejected(w: World, now: int, node: int, sender: int, message: int, reason: int) -> None:
     if has_scores(w, node):
         count_rejection(w, now, node, find_slot(w, node, sender), message, reason)
     if has_gater(w, node):
@@ -133,7 +134,7 @@ def rejected(w: World, now: int, node: int, sender: int, message: int, reason: i
 
 @part_of_11
 def is_gated(w: World, now: int, node: int, sender: int) -> bool:
-    """Return whether the gater ignores a peer's messages; if so the peer's promises are void (PROMISE-4)."""
+    """Return whether the gater ignores the messages of a peer's RPC; if so, remove its promises (PROMISE-4)."""
     if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
         return False
     lists.remove(w, node, PROMISES, -1, sender)
@@ -145,6 +146,10 @@ def is_gated(w: World, now: int, node: int, sender: int) -> bool:
 
 @inlined
 def _keep(w: World, node: int, sender: int, message: int) -> None:
+    """Remove the promises that a copy of a message keeps.
+
+    These are the promises of all peers to send the message; with ASKED_MUST_SEND only the promise of the sender.
+    """
     if not parameter(w, node, ASKED_MUST_SEND):
         lists.remove(w, node, PROMISES, message, -1)
     elif sender >= 0:
@@ -153,14 +158,17 @@ def _keep(w: World, node: int, sender: int, message: int) -> None:
 
 @part_of_11
 def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None:
-    """Note promises for ids that this call requests (PROMISE-1), and reset the fields of `control` about one RPC."""
+    """Note the sender's promises for ids that this call requests (PROMISE-1).
+
+    Before, reset the fields of `control` that are about one RPC.
+    """
     if not uses_11(w, node):
         return
     line = control(w)[th]
     line[WELCOMES] = 0
     line[HIDES_PEERS] = 0
     line[IDS_IN_RPC] = 0
-    if parameter(w, node, TRACKED) == TRACKS_NONE or line[OUT_MODE] != MIXED:
+    if parameter(w, node, TRACKED) == TRACKS_NONE or line[OUT_SHORT]:
         return
     count = 0
     first = -1
@@ -186,7 +194,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
 
 @part_of_11
 def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
-    """Note a promise, if there is room (PROMISE-5)."""
+    """Note a promise, unless it is known or there are too many promises (PROMISE-5)."""
     entries = pool(w)[lists.owner(w, node)]
     place = lists.first_entry(w, node, PROMISES)
     of_peer = 0
@@ -198,17 +206,16 @@ def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
             of_peer += 1
             known |= entries[place, lists.FIRST] == message
         place = entries[place, lists.NEXT]
-    if has_room(of_peer, _MOST_OF_PEER, of_all, _MOST) and not known:
+    if has_room(of_peer, MAX_PROMISES_OF_PEER, of_all, MAX_PROMISES) and not known:
         lists.add(w, node, PROMISES, message, sender, now + parameter(w, node, FOLLOWUP))
 
 
 @part_of_11
 def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
-    """Record and penalise broken promises (PROMISE-3); from now on the heartbeat computes each score once."""
+    """Record and penalise broken promises (PROMISE-3). Then let the heartbeat read each score only once."""
     entries = pool(w)[lists.owner(w, node)]
-    peer = -1
-    while lists.first_entry(w, node, PROMISES) >= 0:
-        peer = _next_breaker(w, now, node, peer)
+    while True:
+        peer = _next_breaker(w, now, node)
         if peer == w[NODES]:
             break
         broken = 0
@@ -221,26 +228,21 @@ def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
             place = following
         row(w, th, reject_row(now, IHAVE, node, peer, -1, -1, broken, Reason.GIVEN_UP))
         penalise(w, node, find_slot(w, node, peer), np.float64(broken))
-    lists.remove(w, node, NEWS, w[TOPICS] + _IHAVES, -1)
-    lists.remove(w, node, NEWS, w[TOPICS] + _IWANTS, -1)
     if has_scores(w, node):
-        begin_to_keep_scores(w, th, node)
+        control(w)[th, KEEPS_SCORES] = 1
+        for slot in range(first_slot(w, node), end_slot(w, node)):
+            peer_scores(w)[slot, KEPT] = np.nan
 
 
 @part_of_11
-def end_heartbeat(w: World, th: int) -> None:
-    control(w)[th, KEEPS_SCORES] = 0
-
-
-@part_of_11
-def _next_breaker(w: World, now: int, node: int, after: int) -> int:
-    """Return the lowest peer above `after` that has broken a promise; the number of nodes if there is none."""
+def _next_breaker(w: World, now: int, node: int) -> int:
+    """Return the peer with the lowest number that has broken a promise; the number of nodes if there is none."""
     entries = pool(w)[lists.owner(w, node)]
     found = w[NODES]
     place = lists.first_entry(w, node, PROMISES)
     while place >= 0:
         peer = entries[place, lists.SECOND]
-        if after < peer < found and is_broken(now, entries[place, lists.VALUE]):
+        if peer < found and is_broken(now, entries[place, lists.VALUE]):
             found = peer
         place = entries[place, lists.NEXT]
     return int(found)
@@ -251,27 +253,24 @@ def _next_breaker(w: World, now: int, node: int, after: int) -> int:
 
 @part_of_11
 def trusts_gossip_of(w: World, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's score is high enough for gossip (JUDGE-2)."""
+    """Return whether a peer's score is high enough for gossip (JUDGE-2); True without scores."""
     return not has_scores(w, node) or may_gossip(score_now(w, now, node, slot), real(w, node, GOSSIP_FROM))
 
 
 @part_of_11
-def admits_ihave(w: World, th: int, now: int, node: int, peer: int, ids: int) -> bool:
-    return _admits(w, th, now, node, peer, ids, IHAVE, _IHAVES, parameter(w, node, MAX_IHAVE_RPCS))
+def admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int) -> bool:
+    """Return whether the router handles the IHAVEs, or the IWANTs, of an RPC (GOSSIP-14).
 
-
-@part_of_11
-def admits_iwant(w: World, th: int, now: int, node: int, peer: int, ids: int) -> bool:
-    return _admits(w, th, now, node, peer, ids, IWANT, _IWANTS, parameter(w, node, MAX_IWANT_RPCS))
-
-
-@part_of_11
-def _admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int, key: int, most: int) -> bool:
-    """Return whether the IHAVEs or IWANTs of an RPC are handled; report them as dropped if not (GOSSIP-14)."""
+    `kind` is IHAVE or IWANT, `ids` the number of ids in these parts. If they are handled and there is a limit,
+    count the RPC; if they are not handled, record their ids as ignored. With COUNTS_IHAVES, each IHAVE counts like an
+    RPC.
+    """
+    key = w[TOPICS] + (_IHAVES if kind == IHAVE else _IWANTS)
+    most = parameter(w, node, MAX_IHAVE_RPCS) if kind == IHAVE else parameter(w, node, MAX_IWANT_RPCS)
     if not most:
         return True
-    if rpc_is_accepted(lists.value(w, node, NEWS, w[TOPICS] + key, peer, 0), most):
-        lists.increase(w, node, NEWS, w[TOPICS] + key, peer, 1)
+    if rpc_is_accepted(lists.value(w, node, NEWS, key, peer, 0), most):
+        lists.increase(w, node, NEWS, key, peer, 1)
         return True
     row(w, th, reject_row(now, kind, node, peer, -1, -1, ids, Reason.OVER_LIMIT))
     return False

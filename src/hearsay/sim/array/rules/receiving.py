@@ -1,24 +1,20 @@
-"""Received RPCs, the kernels of `core.shell.router`: RPCs in the arena, and RPCs of one part that fit into their
-event."""
+"""Kernels of `core.shell.router` for received RPCs.
+
+An RPC lies in the arena, or it has only one part and fits into its event.
+"""
 
 from __future__ import annotations
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.episub.alarms import (
-    has_overlay,
-    has_trees,
-    with_episub,
-    with_overlay,
-)
+from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.episub.basics import has_overlay, has_trees, with_episub, with_overlay
 from hearsay.sim.array.episub.links import claimed_as_neighbour
 from hearsay.sim.array.episub.received import on_overlay_part
 from hearsay.sim.array.episub.tree import on_tree_part
-from hearsay.sim.array.machine.compiling import inlined, kernel
 from hearsay.sim.array.rules.applications import receive_parts
 from hearsay.sim.array.rules.calls import count_parts, end
-from hearsay.sim.array.rules.checks import note_received
-from hearsay.sim.array.rules.direct import is_direct
+from hearsay.sim.array.rules.checks import note_message, note_received, note_rpc
 from hearsay.sim.array.rules.features import note_features, note_use, on_test, part_of_features
 from hearsay.sim.array.rules.forwarding import receive
 from hearsay.sim.array.rules.gossip import (
@@ -32,26 +28,19 @@ from hearsay.sim.array.rules.membership import (
     on_subscription,
 )
 from hearsay.sim.array.rules.mesh import has_mesh, on_graft, on_prune
-from hearsay.sim.array.rules.notes import (
-    note_gossip,
-    note_message,
-    note_rpc,
-    note_topic_part,
-    note_unwanted,
-)
 from hearsay.sim.array.rules.partials import on_partial
 from hearsay.sim.array.rules.promises import (
-    admits_ihave,
-    admits_iwant,
+    admits,
     control_handled,
     is_gated,
     trusts_gossip_of,
     uses_11,
 )
 from hearsay.sim.array.rules.scores import has_scores, is_graylisted
+from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.rules.unwanted import (
     accepted_of,
-    heed,
+    on_unwanted,
     part_of_12,
 )
 from hearsay.sim.array.world.layout import (
@@ -72,7 +61,9 @@ from hearsay.sim.array.world.layout import (
     NAMED_HOPS,
     PART_WORDS,
     TOPIC,
+    USES_11,
     USES_12,
+    WITNESSES,
     World,
     allowed,
     arena,
@@ -80,17 +71,18 @@ from hearsay.sim.array.world.layout import (
     counts,
     messages,
     peers,
-    scratch,
     words_at,
 )
 from hearsay.sim.array.world.payload import (
     CONTROL,
     FEATURES,
     GRAFT,
+    HEADER,
     IDONTWANT,
     IHAVE,
     IWANT,
     METADATA,
+    PART,
     PART_COUNT,
     PART_HOPS,
     PART_IDS,
@@ -105,8 +97,12 @@ from hearsay.sim.array.world.payload import (
     TEST,
     UNSUBSCRIBE,
     is_control,
+    message_part,
     names_hops,
     part_place,
+    topic_part,
+    unpacked_rpc,
+    write_part,
 )
 from hearsay.sim.array.world.record import EVENTS, ignored, is_witness, received
 from hearsay.sim.array.world.slots import find_slot, parameter, router
@@ -114,11 +110,11 @@ from hearsay.sim.array.world.slots import find_slot, parameter, router
 
 @kernel
 def call_message(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
-    """Handle an RPC that is one message."""
+    """Handle an RPC whose only part is a message."""
     counts(w)[th, EVENTS] += 1
     received(w, th, PUBLISH, 1)
     if is_witness(w, node):
-        note_message(w, th, now, node, sender, message, hops, via)
+        note_message(w, th, now, node, EventKind.RPC_RECEIVED, sender, message_part(w, message, hops, via))
     note_features(w, th, now, node, sender, False)
     if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
         ignored(w, th, now, node, sender, PUBLISH, 1, Reason.GRAYLISTED)
@@ -134,34 +130,46 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
 
 @kernel
 def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int, others: int) -> None:
-    """Handle an RPC that is one IHAVE; `others` has a bit for each message after the first."""
-    counts(w)[th, EVENTS] += 1
-    received(w, th, IHAVE, 1)
-    ids = scratch(w)[th]
-    ids[0] = first
+    """Handle an RPC whose only part is an IHAVE.
+
+    It names the message `first` and, for each bit i of `others` that is set, the message `first` + 1 + i.
+    """
+    rpc = unpacked_rpc(w, th)
+    ids = rpc + HEADER + PART
+    arena(w)[ids] = first
     count = 1
     message = first
     while others:
         message += 1
         if others & 1:
-            ids[count] = message
+            arena(w)[ids + count] = message
             count += 1
         others >>= 1
-    if is_witness(w, node):
-        note_gossip(w, th, now, node, sender, ids, count)
-    note_features(w, th, now, node, sender, False)
-    if w[HAS_SCORES] and is_graylisted(w, now, node, find_slot(w, node, sender)):
-        ignored(w, th, now, node, sender, IHAVE, 1, Reason.GRAYLISTED)
-        return
-    if parameter(w, node, MAX_CONTROL) < 1:
-        ignored(w, th, now, node, sender, IHAVE, 1, Reason.OVER_LIMIT)
-        return
-    if not uses_11(w, node):
-        on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
-    elif _admits_gossip(w, th, now, node, sender, count, 0) & _ADMITS_IHAVE:
-        on_ihave(w, th, now, node, sender, messages(w)[first, TOPIC], ids, 0, count)
-        control_handled(w, th, now, node, sender)
-    end(w, th, now, node)
+    topic = messages(w)[first, TOPIC]
+    if w[USES_11] or w[HAS_FEATURES] or w[HAS_EPISUB] or w[WITNESSES] or parameter(w, node, MAX_CONTROL) < 1:
+        write_part(w, rpc, 0, topic_part(IHAVE, topic, -1, count), HEADER + PART)
+        call_rpc(w, th, now, node, sender, rpc)
+    else:  # as `call_rpc` does, but faster: such runs have more IHAVEs than other RPCs except messages
+        counts(w)[th, EVENTS] += 1
+        on_ihave(w, th, now, node, sender, topic, ids, count)
+        end(w, th, now, node)
+
+
+@kernel
+def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
+    """Handle an RPC whose only part is a SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
+    rpc = unpacked_rpc(w, th)
+    write_part(w, rpc, 0, topic_part(kind, topic, -1, 1), 0)
+    call_rpc(w, th, now, node, sender, rpc)
+
+
+@part_of_12
+def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
+    """Handle an RPC whose only part is an IDONTWANT of one message."""
+    rpc = unpacked_rpc(w, th)
+    arena(w)[rpc + HEADER + PART] = message
+    write_part(w, rpc, 0, topic_part(IDONTWANT, -1, -1, 1), HEADER + PART)
+    call_rpc(w, th, now, node, sender, rpc)
 
 
 _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
@@ -169,9 +177,10 @@ _ADMITS_IHAVE, _ADMITS_IWANT = 1, 2
 
 @kernel
 def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announced: int, requested: int) -> int:
-    """Return bits: whether the router handles the IHAVEs of an RPC, and its IWANTs. Record the ids that it ignores.
+    """Return which gossip of an RPC the router handles: the bits _ADMITS_IHAVE and _ADMITS_IWANT.
 
-    `announced` and `requested` are the numbers of ids in the IHAVEs and in the IWANTs.
+    The ids of IHAVEs and IWANTs that it does not handle are recorded as ignored. `announced` and `requested` are the
+    numbers of ids in the IHAVEs and in the IWANTs.
     """
     if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
         return _ADMITS_IHAVE | _ADMITS_IWANT
@@ -182,62 +191,11 @@ def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announce
             ignored(w, th, now, node, sender, IWANT, requested, Reason.LOW_SCORE)
         return 0
     admitted = 0
-    if announced and (parameter(w, node, COUNTS_IHAVES) or admits_ihave(w, th, now, node, sender, announced)):
+    if announced and (parameter(w, node, COUNTS_IHAVES) or admits(w, th, now, node, sender, announced, IHAVE)):
         admitted |= _ADMITS_IHAVE
-    if requested and admits_iwant(w, th, now, node, sender, requested):
+    if requested and admits(w, th, now, node, sender, requested, IWANT):
         admitted |= _ADMITS_IWANT
     return admitted
-
-
-@kernel
-def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: int, kind: int) -> None:
-    """Handle an RPC that is one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE."""
-    counts(w)[th, EVENTS] += 1
-    received(w, th, kind, 1)
-    if is_witness(w, node):
-        note_topic_part(w, th, now, node, sender, topic, kind)
-    note_features(w, th, now, node, sender, False)
-    slot = find_slot(w, node, sender)
-    about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
-    if about and _is_filtered(w, node, topic):
-        ignored(w, th, now, node, sender, SUBSCRIBE, 1, Reason.FILTERED)
-    elif is_graylisted(w, now, node, slot) and not (about and parameter(w, node, GRAYLISTED_SUBSCRIBE)):
-        ignored(w, th, now, node, sender, SUBSCRIBE if about else kind, 1, Reason.GRAYLISTED)
-    elif about:
-        reason = on_subscription(w, th, now, node, slot, topic, kind == SUBSCRIBE)
-        if reason != ACCEPTED:
-            ignored(w, th, now, node, sender, SUBSCRIBE, 1, reason)
-        else:
-            note_use(w, node, slot, topic, 0)
-    elif parameter(w, node, MAX_CONTROL) < 1:
-        ignored(w, th, now, node, sender, kind, 1, Reason.OVER_LIMIT)
-    elif has_trees(w, node):
-        _on_tree_part(w, th, now, node, slot, kind, topic, 0, 0)
-    elif kind == GRAFT:
-        on_graft(w, th, now, node, slot, topic)
-    else:
-        _on_prune(w, th, now, node, slot, topic, -1)
-    control_handled(w, th, now, node, sender)
-    end(w, th, now, node)
-
-
-@part_of_12
-def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
-    """Handle an RPC that is one IDONTWANT of one message."""
-    counts(w)[th, EVENTS] += 1
-    received(w, th, IDONTWANT, 1)
-    if is_witness(w, node):
-        note_unwanted(w, th, now, node, sender, message)
-    note_features(w, th, now, node, sender, False)
-    slot = find_slot(w, node, sender)
-    if is_graylisted(w, now, node, slot):
-        ignored(w, th, now, node, sender, IDONTWANT, 1, Reason.GRAYLISTED)
-    elif parameter(w, node, MAX_CONTROL) < 1:
-        ignored(w, th, now, node, sender, IDONTWANT, 1, Reason.OVER_LIMIT)
-    elif accepted_of(w, th, now, node, slot, 1):
-        heed(w, th, now, node, slot, message)
-    control_handled(w, th, now, node, sender)
-    end(w, th, now, node)
 
 
 @kernel
@@ -247,30 +205,29 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
     if is_witness(w, node):
         note_rpc(w, th, now, node, EventKind.RPC_RECEIVED, sender, rpc)
     slot = find_slot(w, node, sender)
-    parts = arena(w)[rpc]
     note_received(w, th, slot, rpc)
-    changes = count_parts(w, rpc, parts, SUBSCRIBE) + count_parts(w, rpc, parts, UNSUBSCRIBE)
+    changes = count_parts(w, rpc, SUBSCRIBE) + count_parts(w, rpc, UNSUBSCRIBE)
     over = 0 < parameter(w, node, MAX_CHANGES) < changes
     if w[HAS_FILTERS] and changes and not over:
-        changes -= _filter(w, th, now, node, sender, rpc, parts)
+        changes -= _filter(w, th, now, node, sender, rpc)
     is_refused = over or is_graylisted(w, now, node, slot)
-    note_features(w, th, now, node, sender, not is_refused and count_parts(w, rpc, parts, FEATURES) > 0)
+    note_features(w, th, now, node, sender, not is_refused and count_parts(w, rpc, FEATURES) > 0)
     content = -1
     if over:
         ignored(w, th, now, node, sender, SUBSCRIBE, changes, Reason.OVER_LIMIT)
-        _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.OVER_LIMIT)
+        _drop_messages_and_control(w, th, now, node, sender, rpc, Reason.OVER_LIMIT)
     elif is_refused:
-        _drop_messages_and_control(w, th, now, node, sender, rpc, parts, Reason.GRAYLISTED)
+        _drop_messages_and_control(w, th, now, node, sender, rpc, Reason.GRAYLISTED)
         if parameter(w, node, GRAYLISTED_SUBSCRIBE):
-            _receive_subscriptions(w, th, now, node, slot, rpc, parts)
+            _receive_subscriptions(w, th, now, node, slot, rpc)
         elif changes:
             ignored(w, th, now, node, sender, SUBSCRIBE, changes, Reason.GRAYLISTED)
     else:
-        _receive_subscriptions(w, th, now, node, slot, rpc, parts)
-        _receive_messages(w, th, now, node, sender, rpc, parts)
+        _receive_subscriptions(w, th, now, node, slot, rpc)
+        _receive_messages(w, th, now, node, sender, rpc)
         if w[HAS_FEATURES]:
             content = _receive_alone(w, th, now, node, slot, rpc)
-        _receive_control(w, th, now, node, slot, rpc, parts)
+        _receive_control(w, th, now, node, slot, rpc)
     end(w, th, now, node)
     if w[PART_WORDS] and content >= 0:
         receive_parts(w, th, now, node, slot, content)
@@ -278,7 +235,9 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
 
 @part_of_features
 def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> int:
-    """Handle a partial message or a test message, if the RPC has one: it is the only part then.
+    """Handle an RPC that is a partial message or a test message. Such an RPC has no other parts.
+
+    Do nothing for any other RPC.
 
     Return the index in the arena of the content of an accepted partial message, otherwise -1.
     """
@@ -289,16 +248,14 @@ def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) 
 
 
 @kernel
-def _drop_messages_and_control(
-    w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, reason: int
-) -> None:  # fmt: skip
+def _drop_messages_and_control(w: World, th: int, now: int, node: int, sender: int, rpc: int, reason: int) -> None:
     """Record that all parts of an RPC except its subscriptions are ignored (JUDGE-1, SHELL-8)."""
     for kind in (PUBLISH, PARTIAL, METADATA, TEST, *CONTROL):
-        count = count_parts(w, rpc, parts, kind)
+        count = count_parts(w, rpc, kind)
         if count and (kind == PUBLISH or not has_trees(w, node)):
             ignored(w, th, now, node, sender, kind, count, reason)
     if w[HAS_EPISUB]:
-        for index in range(parts):
+        for index in range(arena(w)[rpc]):
             kind = words_at(w, part_place(rpc, index))[PART_KIND]
             if (IDONTWANT < kind < FEATURES and kind != TEST) or (kind >= IHAVE and has_trees(w, node)):
                 ignored(w, th, now, node, sender, kind, 1, reason)
@@ -311,13 +268,13 @@ def _is_filtered(w: World, node: int, topic: int) -> bool:
 
 
 @kernel
-def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> int:
+def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> int:
     """Record the subscriptions of an RPC that the router's filter ignores; return their number (SHELL-8).
 
     A simulated RPC names each topic once at most, so no SUBSCRIBE and UNSUBSCRIBE cancel each other.
     """
     filtered = 0
-    for index in range(parts):
+    for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == SUBSCRIBE or part[PART_KIND] == UNSUBSCRIBE:
             filtered += int(_is_filtered(w, node, part[PART_TOPIC]))
@@ -327,10 +284,10 @@ def _filter(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts
 
 
 @kernel
-def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
+def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
     over = 0
     throttled = 0
-    for index in range(parts):
+    for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
         about = kind == SUBSCRIBE or kind == UNSUBSCRIBE
@@ -347,16 +304,16 @@ def _receive_subscriptions(w: World, th: int, now: int, node: int, slot: int, rp
 
 
 @kernel
-def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int) -> None:
-    """Handle the messages of an RPC, up to a limit (SHELL-6)."""
-    count = count_parts(w, rpc, parts, PUBLISH)
+def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
+    """Handle the messages of an RPC, up to a limit (SHELL-6), unless the gater ignores them."""
+    count = count_parts(w, rpc, PUBLISH)
     if w[HAS_GATER] and count and is_gated(w, now, node, sender):
         ignored(w, th, now, node, sender, PUBLISH, count, Reason.GATED)
         return
     allowed = parameter(w, node, MAX_MESSAGES)
     if count > allowed:
         ignored(w, th, now, node, sender, PUBLISH, count - allowed, Reason.OVER_LIMIT)
-    for index in range(parts):
+    for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == PUBLISH and allowed > 0:
             allowed -= 1
@@ -366,16 +323,17 @@ def _receive_messages(w: World, th: int, now: int, node: int, sender: int, rpc: 
 
 
 @kernel
-def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int) -> None:
-    room = parameter(w, node, MAX_CONTROL)
+def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
     if has_trees(w, node):
-        _receive_tree_parts(w, th, now, node, slot, rpc, parts, room)
+        _receive_tree_parts(w, th, now, node, slot, rpc)
         return
     if w[HAS_OVERLAY]:
-        _refuse_overlay_parts(w, th, now, node, peers(w)[slot], rpc, parts, room)
+        _refuse_overlay_parts(w, th, now, node, peers(w)[slot], rpc)
+    parts = arena(w)[rpc]
+    room = parameter(w, node, MAX_CONTROL)
     if parts > room:
         for kind in CONTROL:
-            count = count_parts(w, rpc, parts, kind)
+            count = count_parts(w, rpc, kind)
             if count > room:
                 ignored(w, th, now, node, peers(w)[slot], kind, count - room, Reason.OVER_LIMIT)
             room = max(0, room - count)
@@ -398,8 +356,10 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         kind = part[PART_KIND]
         if kind == GRAFT:
             on_graft(w, th, now, node, slot, part[PART_TOPIC])
+        elif kind == PRUNE and has_mesh(w, node):
+            on_prune(w, th, now, node, slot, part[PART_TOPIC], rpc + part[PART_IDS] if part[PART_IDS] else -1)
         elif kind == PRUNE:
-            _on_prune(w, th, now, node, slot, part[PART_TOPIC], rpc + part[PART_IDS] if part[PART_IDS] else -1)
+            ignored(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)
     if parameter(w, node, MESH_FIRST):
         _receive_gossip(w, th, now, node, slot, rpc, first, end)
     if w[USES_12]:
@@ -408,40 +368,32 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
 
 
 @with_episub
-def _on_tree_part(
-    w: World, th: int, now: int, node: int, slot: int, kind: int, topic: int, ids: int, count: int
-) -> None:  # fmt: skip
-    is_strange = on_tree_part(w, th, now, node, slot, kind, topic, ids, count)
-    if is_strange and has_overlay(w, node):
-        claimed_as_neighbour(w, th, node, topic, peers(w)[slot])
-
-
-@with_episub
-def _receive_tree_parts(
-    w: World, th: int, now: int, node: int, slot: int, rpc: int, parts: int, room: int
-) -> None:  # fmt: skip
-    for index in range(parts):
+def _receive_tree_parts(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    room = parameter(w, node, MAX_CONTROL)
+    for index in range(arena(w)[rpc]):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] < IHAVE:
             continue
         if room > 0:
-            ids = rpc + part[PART_IDS]
-            count = part[PART_COUNT] if part[PART_IDS] else 0
             if part[PART_KIND] > PRUNE:
                 on_overlay_part(w, th, now, node, slot, rpc, part_place(rpc, index))
             else:
-                _on_tree_part(w, th, now, node, slot, part[PART_KIND], part[PART_TOPIC], ids, count)
+                topic = part[PART_TOPIC]
+                ids = rpc + part[PART_IDS]
+                count = part[PART_COUNT] if part[PART_IDS] else 0
+                is_strange = on_tree_part(w, th, now, node, slot, part[PART_KIND], topic, ids, count)
+                if is_strange and has_overlay(w, node):
+                    claimed_as_neighbour(w, th, node, topic, peers(w)[slot])
         else:
             ignored(w, th, now, node, peers(w)[slot], part[PART_KIND], 1, Reason.OVER_LIMIT)
         room -= 1
 
 
 @with_overlay
-def _refuse_overlay_parts(
-    w: World, th: int, now: int, node: int, sender: int, rpc: int, parts: int, room: int
-) -> None:  # fmt: skip
+def _refuse_overlay_parts(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
     """Record the parts of episub in an RPC as ignored, because the router is not episub."""
-    for index in range(parts):
+    room = parameter(w, node, MAX_CONTROL)
+    for index in range(arena(w)[rpc]):
         kind = words_at(w, part_place(rpc, index))[PART_KIND]
         if IDONTWANT < kind < FEATURES and kind != TEST:
             ignored(w, th, now, node, sender, kind, 1, Reason.UNSUPPORTED if room > 0 else Reason.OVER_LIMIT)
@@ -450,7 +402,7 @@ def _refuse_overlay_parts(
 
 @kernel
 def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
-    """Handle the IHAVEs and IWANTs among the parts `first` to `end` of an RPC."""
+    """Handle the IHAVEs and IWANTs among the parts `first` to `end` - 1 of an RPC."""
     peer = peers(w)[slot]
     admitted = _ADMITS_IHAVE | _ADMITS_IWANT
     if uses_11(w, node):
@@ -461,36 +413,28 @@ def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int,
         part = words_at(w, part_place(rpc, index))
         kind = part[PART_KIND]
         if kind == IHAVE and admitted & _ADMITS_IHAVE:
-            on_ihave(w, th, now, node, peer, part[PART_TOPIC], arena(w), rpc + part[PART_IDS], part[PART_COUNT])
+            on_ihave(w, th, now, node, peer, part[PART_TOPIC], rpc + part[PART_IDS], part[PART_COUNT])
         elif kind == IWANT and admitted & _ADMITS_IWANT:
             on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
 
 
 @part_of_12
 def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
-    """Handle the IDONTWANT among the parts `first` to `end` of an RPC; there is one at most."""
+    """Handle the IDONTWANT among the parts `first` to `end` - 1 of an RPC, which has at most one."""
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == IDONTWANT:
             ids = rpc + part[PART_IDS]
             for place in range(accepted_of(w, th, now, node, slot, part[PART_COUNT])):
-                heed(w, th, now, node, slot, arena(w)[ids + place])
+                on_unwanted(w, th, now, node, slot, arena(w)[ids + place])
 
 
 @kernel
 def _ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
-    """Return the number of ids in the parts of one kind."""
+    """Return the number of ids in those parts `first` to `end` - 1 of an RPC that have one kind."""
     count = 0
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == kind:
             count += part[PART_COUNT]
     return count
-
-
-@kernel
-def _on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, place: int) -> None:
-    if has_mesh(w, node):
-        on_prune(w, th, now, node, slot, topic, place)
-    else:
-        ignored(w, th, now, node, peers(w)[slot], PRUNE, 1, Reason.UNSUPPORTED)

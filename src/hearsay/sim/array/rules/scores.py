@@ -1,9 +1,9 @@
-"""Scores of neighbours, the kernels of `core.scores.scorer` and `core.scores.records`.
+"""Scores of neighbours: kernels of `core.scores.scorer` and `core.scores.records`.
 
-Layout: arrays of counters are indexed by slot and by `own_place` of the topic; a counter that the core has not
-created yet is 0 here. Counters of a neighbour that is forgotten are not read, and are 0 when it returns. The record
-of a message's delivery has a state and an end, and lasts until the first decay after its end. The peers that sent
-copies of the message are bits in `senders`, in the order of the node's slots.
+Layout: arrays of counters are indexed by slot and by `own_place` of the topic. A counter that the core has not
+created yet is 0 here. The counters of a forgotten neighbour are not read; they are set to 0 when it connects again.
+The record of a message's delivery has a state and an end, and lasts until the first decay after this end. The peers
+that sent further copies of the message are bits in `senders`, in the order of the node's slots.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 
 from hearsay.core.rules import deliveries
 from hearsay.core.rules import score_parts as parts
-from hearsay.sim.array.machine.compiling import inlined, only_with
-from hearsay.sim.array.rules.direct import is_direct
-from hearsay.sim.array.rules.opinions import address_part, application_part
+from hearsay.sim.array.compiling import inlined, only_with
+from hearsay.sim.array.rules.special_peers import address_part, application_part, is_direct
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     ACTIVATION,
@@ -87,6 +86,7 @@ from hearsay.sim.array.world.layout import (
     WINDOW,
     ZERO,
     World,
+    clear_scores,
     control,
     flags,
     members,
@@ -132,26 +132,23 @@ def _is_counted(w: World, node: int, topic: int) -> bool:
 
 @scored
 def count_topic(w: World, node: int, topic: int) -> None:
-    """Let a topic count for scores, from its first join on, if the router scores it."""
+    """When a topic is joined, let it count for scores from now on, if the router scores it."""
     if has_scores(w, node) and topic_times(w)[router(w, node), topic, IS_SCORED]:
         members(w)[node, topic] |= COUNTED
 
 
 @scored
 def forget_slot(w: World, slot: int) -> None:
-    for field in range(4):
-        peer_scores(w)[slot, field] = 0.0
+    clear_scores(w, slot)
     peer_scores(w)[slot, SCORE] = _NOT_MADE
-    for place in range(topic_scores(w).shape[1]):
-        for field in range(4):
-            topic_scores(w)[slot, place, field] = 0.0
-        for field in range(3):
-            mesh_times(w)[slot, place, field] = 0
 
 
 @scored
 def neighbourhood_changes(w: World, node: int) -> None:
-    """Mark all scores as outdated: a neighbour has come or was forgotten, and others may be at its address."""
+    """Mark the scores of all neighbours of a node as outdated, if P6 is used.
+
+    A neighbour connected, disconnected or was forgotten, and other neighbours may share its address.
+    """
     if w[HAS_ADDRESSES]:
         for slot in range(first_slot(w, node), end_slot(w, node)):
             change(w, slot)
@@ -162,7 +159,7 @@ def neighbourhood_changes(w: World, node: int) -> None:
 
 @scored
 def score(w: World, th: int, now: int, node: int, slot: int) -> float:
-    """Return the score of a neighbour; a heartbeat computes each score once (STANDING-2)."""
+    """Return the score of a neighbour, 0 without scores. A heartbeat reads each score only once (STANDING-2)."""
     if not has_scores(w, node):
         return 0.0
     if not control(w)[th, KEEPS_SCORES]:
@@ -174,15 +171,11 @@ def score(w: World, th: int, now: int, node: int, slot: int) -> float:
 
 
 @scored
-def begin_to_keep_scores(w: World, th: int, node: int) -> None:
-    control(w)[th, KEEPS_SCORES] = 1
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        peer_scores(w)[slot, KEPT] = _NOT_MADE
-
-
-@scored
 def score_now(w: World, now: int, node: int, slot: int) -> float:
-    """Return the present score; the sum is kept until something changes (SCORE-11)."""
+    """Return the present score of a neighbour, 0 without scores (SCORE-11).
+
+    The score is stored until `change` marks it as outdated; with TIMES_ARE_NOW it is computed at each call.
+    """
     if not has_scores(w, node):
         return 0.0
     line = peer_scores(w)[slot]
@@ -209,7 +202,7 @@ def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float,
 
 @scored
 def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
-    """Return whether a peer's RPCs are ignored (JUDGE-1)."""
+    """Return whether a peer is graylisted: its score is low, and it is not a direct peer (JUDGE-1)."""
     if not has_scores(w, node) or is_direct(w, node, slot):
         return False
     return parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
@@ -258,32 +251,30 @@ def sample_scores(w: World, th: int, now: int, node: int) -> None:
         topics, application, shared, misbehaviour, slow = _peer_parts(w, now, node, slot)
         total = parts.total(topics, application, shared, misbehaviour, slow)
         _number_row(w, th, now, TraceEvent.SCORE, node, slot, -1, total)
-        _part_row(w, th, now, TraceEvent.SCORE_TOPICS, node, slot, -1, topics)
-        _part_row(w, th, now, TraceEvent.SCORE_P5, node, slot, -1, application)
-        _part_row(w, th, now, TraceEvent.SCORE_P6, node, slot, -1, shared)
-        _part_row(w, th, now, TraceEvent.SCORE_P7, node, slot, -1, misbehaviour)
-        _part_row(w, th, now, TraceEvent.SCORE_SLOW, node, slot, -1, slow)
+        _number_row(w, th, now, TraceEvent.SCORE_TOPICS, node, slot, -1, topics)
+        _number_row(w, th, now, TraceEvent.SCORE_P5, node, slot, -1, application)
+        _number_row(w, th, now, TraceEvent.SCORE_P6, node, slot, -1, shared)
+        _number_row(w, th, now, TraceEvent.SCORE_P7, node, slot, -1, misbehaviour)
+        _number_row(w, th, now, TraceEvent.SCORE_SLOW, node, slot, -1, slow)
         for topic in range(w[TOPICS]):
             if members(w)[node, topic] & COUNTED:
                 time, brought, deficit, failures, invalid = _topic_parts(w, now, node, slot, topic)
-                _part_row(w, th, now, TraceEvent.SCORE_P1, node, slot, topic, time)
-                _part_row(w, th, now, TraceEvent.SCORE_P2, node, slot, topic, brought)
-                _part_row(w, th, now, TraceEvent.SCORE_P3, node, slot, topic, deficit)
-                _part_row(w, th, now, TraceEvent.SCORE_P3B, node, slot, topic, failures)
-                _part_row(w, th, now, TraceEvent.SCORE_P4, node, slot, topic, invalid)
-
-
-@scored
-def _part_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
-    if number:
-        _number_row(w, th, now, event, node, slot, topic, number)
+                _number_row(w, th, now, TraceEvent.SCORE_P1, node, slot, topic, time)
+                _number_row(w, th, now, TraceEvent.SCORE_P2, node, slot, topic, brought)
+                _number_row(w, th, now, TraceEvent.SCORE_P3, node, slot, topic, deficit)
+                _number_row(w, th, now, TraceEvent.SCORE_P3B, node, slot, topic, failures)
+                _number_row(w, th, now, TraceEvent.SCORE_P4, node, slot, topic, invalid)
 
 
 @scored
 def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
-    """Record a number in a row, as the bits of a double in the column of the size; -0.0 becomes 0.0."""
-    bits: Any = np.float64(number + 0.0).view(np.int64)
-    row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
+    """Record a score, or a term that is not 0; the column of the size has the bits of the double.
+
+    -0.0 becomes 0.0.
+    """
+    if number or event == TraceEvent.SCORE:
+        bits: Any = np.float64(number + 0.0).view(np.int64)
+        row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
 
 
 @scored
@@ -296,7 +287,7 @@ def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
 
 @scored
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
-    """Return whether mesh deliveries are expected (ACTIVE-1, ACTIVE-2)."""
+    """Return whether mesh deliveries of a peer are expected (ACTIVE-1, ACTIVE-2)."""
     times = mesh_times(w)[slot, own_place(w, node, topic)]
     if parameter(w, node, TIMES_ARE_NOW) and flags(w)[slot, topic] & IN_MESH:
         return parts.is_active(now - times[GRAFTED], topic_times(w)[router(w, node), topic, ACTIVATION])
@@ -325,17 +316,12 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
-    """Count a mesh failure of a peer that leaves the mesh, or (`member` is False) sends PRUNE after it has left.
+    """Update the counters of a peer that leaves the mesh or, if `member` is False, sends PRUNE after it has left.
 
-    Rules: ACTIVE-3, ACTIVE-4.
+    If its mesh deliveries were expected, their deficit counts as a mesh failure. Rules: ACTIVE-3, ACTIVE-4.
     """
     if not _is_counted(w, node, topic) or not is_present(w, slot):
         return
-    _count_prune(w, now, node, slot, topic, member)
-
-
-@scored
-def _count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
     times = mesh_times(w)[slot, own_place(w, node, topic)]
     active = times[MESH_BITS] & ACTIVE != 0
     if member and parameter(w, node, TIMES_ARE_NOW):
@@ -354,7 +340,7 @@ def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Update the counters of a topic for a peer that disconnects and whose score is kept (RETAIN-2)."""
     topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
-        _count_prune(w, now, node, slot, topic, True)
+        count_prune(w, now, node, slot, topic, True)
 
 
 @inlined
@@ -393,7 +379,7 @@ def _blame(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
-    """Count a mesh delivery of a member (COUNTER-1)."""
+    """Count a mesh delivery of a peer if it is a member of the mesh (COUNTER-1)."""
     if flags(w)[slot, topic] & IN_MESH:
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
@@ -405,7 +391,7 @@ def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def _state(w: World, now: int, node: int, at: int) -> int:
-    """Return the state of a message's record, which begins now if there is none (DELIVERY-8)."""
+    """Return the state of a message's record; begin a record if there is none (DELIVERY-8)."""
     line = records(w)[node, at]
     if not _is_recorded(w, node, at):
         if w[MAX_DELIVERIES_BINDS]:
@@ -466,7 +452,10 @@ def count_validation(w: World, now: int, node: int, message: int) -> None:
 
 @scored
 def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count an accepted message that a peer sent first; slot -1: an own message (DELIVERY-1, DELIVERY-7)."""
+    """Count an accepted message; `slot` is that of its first sender, -1 if the node published the message.
+
+    Rules: DELIVERY-1, DELIVERY-7.
+    """
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -484,7 +473,7 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
 
 @scored
 def credit(w: World, node: int, slot: int, topic: int) -> None:
-    """Count a first delivery of a peer, or new parts of a message that it sent."""
+    """Count a first delivery of a peer, or new parts that it sent, and also a mesh delivery if it is a member."""
     if _is_counted(w, node, topic):
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
@@ -494,7 +483,7 @@ def credit(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> None:
-    """Count a further copy (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
+    """Count a further copy of a message (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -530,7 +519,10 @@ def _blame_copy(w: World, node: int, slot: int, topic: int) -> None:
 
 @scored
 def count_rejection(w: World, now: int, node: int, slot: int, message: int, reason: int) -> None:
-    """Count a message that is refused for `reason` (DELIVERY-4, DELIVERY-5, DELIVERY-6); slot -1: no peer sent it."""
+    """Count a message that is refused for `reason` (DELIVERY-4, DELIVERY-5, DELIVERY-6).
+
+    `slot` is that of the peer that sent this copy; -1 if the peer has no slot any more.
+    """
     topic = messages(w)[message, TOPIC]
     if not _is_counted(w, node, topic):
         return
@@ -557,7 +549,10 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 
 @scored
 def decay(w: World, now: int, node: int) -> None:
-    """Let all counters decay, and update the times in meshes (COUNTER-2, RETAIN-4)."""
+    """Let the counters of neighbours decay, and update their times in meshes (COUNTER-2, RETAIN-4).
+
+    Counters of disconnected neighbours decay only with DECAYS_AWAY.
+    """
     zero = real(w, node, ZERO)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if not is_present(w, slot) and not parameter(w, node, DECAYS_AWAY):

@@ -1,9 +1,10 @@
-"""Messages that peers do not want, and other peers that sent a message in validation (`core.mesh.message_memory`).
+"""Messages that peers do not want, and peers that sent copies of messages in validation (`core.mesh.message_memory`).
 
-Layout: UNWANTED_QUEUE is a list of the node with the message, the peer and the heartbeat of each IDONTWANT, the
-oldest first. `unwanted` has a bit for each of a node's first neighbours, in the order of its slots; for other
-neighbours the list is searched. `idontwants` counts a neighbour's RPCs with IDONTWANT, and their ids, since the last
-heartbeat. SENDERS is a list of the node with messages in validation and peers that sent them after the first peer.
+Layout: UNWANTED_QUEUE is a list of the node, the oldest entry first. For each accepted id of an IDONTWANT it has the
+message, the peer, and the number of the last heartbeat. For each message, `unwanted` has a bit for each of the node's
+first slots; for other slots the list is searched. `idontwants` has the number of a neighbour's RPCs with IDONTWANT
+since the last heartbeat, and the number of accepted ids in them. SENDERS is a list of the node; an entry has a
+message in validation and a peer that sent a further copy of the message.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from hearsay.core.language.actions import Reason
-from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, is_worth_telling
-from hearsay.sim.array.machine.compiling import inlined, only_with
+from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, needs_idontwant
+from hearsay.sim.array.compiling import inlined
 from hearsay.sim.array.rules.features import spares
-from hearsay.sim.array.travel.outbox import put_unwanted
+from hearsay.sim.array.travel.outbox import part_of_12, put_unwanted
 from hearsay.sim.array.travel.parts import hops_from
 from hearsay.sim.array.travel.uplink import withdraw
 from hearsay.sim.array.world import lists
@@ -52,7 +53,6 @@ from hearsay.sim.array.world.layout import (
     messages,
     more32,
     more64,
-    natives,
     nodes32,
     peers,
     pool,
@@ -61,10 +61,9 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.layout import TICK as TICKS
 from hearsay.sim.array.world.payload import IDONTWANT, message_part
 from hearsay.sim.array.world.record import dropped, row
-from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, parameter, router
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, parameter, treatment
 from hearsay.trace.language.event_rows import reject_row
 
-part_of_12 = only_with(USES_12)
 _RPCS, _IDS = range(2)
 """Fields of `idontwants`."""
 
@@ -79,35 +78,30 @@ def skips_senders(w: World, node: int) -> bool:
     return w[USES_12] != 0 and parameter(w, node, SKIPS_SENDERS) != 0
 
 
-@inlined
-def leaves_out_some(w: World, node: int) -> bool:
-    """Return whether some neighbours may get no copy of a message."""
-    return uses_idontwant(w, node) or skips_senders(w, node)
-
-
 @part_of_12
 def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> None:
-    """Send IDONTWANT to the mesh if a message is large, but not to `came_from` (IDONTWANT-1, IDONTWANT-6)."""
+    """Send IDONTWANT for a large message to members of its mesh that support IDONTWANT (IDONTWANT-1, IDONTWANT-6).
+
+    The peer `came_from` gets none, nor do peers that `spares` excludes.
+    """
     info = messages(w)[message]
     topic = info[TOPIC]
-    if not is_in(w, node, topic) or not is_worth_telling(info[DATA_BYTES], parameter(w, node, TELL_FROM)):
+    if not is_in(w, node, topic) or not needs_idontwant(info[DATA_BYTES], parameter(w, node, TELL_FROM)):
         return
     for slot in range(first_slot(w, node), end_slot(w, node)):
         peer = peers(w)[slot]
-        if flags(w)[slot, topic] & IN_MESH == 0 or peer == came_from or not _takes_idontwant(w, node, peer):
+        if flags(w)[slot, topic] & IN_MESH == 0 or peer == came_from or treatment(w, node, peer) < TAKES_IDONTWANT:
             continue
         if not spares(w, node, slot, topic):
             put_unwanted(w, th, slot, message)
 
 
-@inlined
-def _takes_idontwant(w: World, node: int, peer: int) -> bool:
-    return natives(w)[router(w, node), router(w, peer)] >= TAKES_IDONTWANT
-
-
 @part_of_12
 def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
-    """Return how many ids of an IDONTWANT are accepted; report the others as dropped (IDONTWANT-2, SHELL-7)."""
+    """Return how many ids of an IDONTWANT are accepted; record the others as ignored (IDONTWANT-2, SHELL-7).
+
+    A router without HEEDS accepts none, and records nothing.
+    """
     reason = Reason.OVER_LIMIT
     accepted = 0
     if not uses_idontwant(w, node):
@@ -132,7 +126,8 @@ def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -
 
 
 @part_of_12
-def heed(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+def on_unwanted(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+    """Handle an accepted id of an IDONTWANT: remember it, and with WITHDRAWS withdraw copies from the uplink."""
     _remember(w, node, slot, message)
     if parameter(w, node, WITHDRAWS) and w[UPLINK]:
         withdraw(w, th, now, node, slot, message)
@@ -143,38 +138,22 @@ def _remember(w: World, node: int, slot: int, message: int) -> None:
     """Remember that a neighbour does not want a message (IDONTWANT-5)."""
     peer = peers(w)[slot]
     if is_unwanted(w, node, slot, message):
-        _remove(w, node, message, peer)
-    place = lists.new_entry(w, node)
-    entry = pool(w)[lists.owner(w, node), place]
-    entry[lists.NEXT] = -1
-    entry[lists.FIRST] = message
-    entry[lists.SECOND] = peer
-    entry[lists.VALUE] = nodes32(w)[node, TICKS]
-    header = more32(w)[node]
-    last = header[UNWANTED_LAST - NODE32]
-    if last < 0:
-        header[UNWANTED_QUEUE - NODE32] = place
-    else:
-        pool(w)[lists.owner(w, node), last, lists.NEXT] = place
-    header[UNWANTED_LAST - NODE32] = place
-    _set_bit(w, node, slot, message)
+        forget_unwanted(w, node, message, peer)
+    lists.append(w, node, UNWANTED_QUEUE, UNWANTED_LAST, message, peer, nodes32(w)[node, TICKS])
+    _mark(w, node, slot, message, True)
     more64(w)[node, UNWANTED_COUNT] += 1
     if more64(w)[node, UNWANTED_COUNT] > parameter(w, node, MAX_UNWANTED):
         _forget_oldest(w, node)
 
 
 @part_of_12
-def _set_bit(w: World, node: int, slot: int, message: int) -> None:
+def _mark(w: World, node: int, slot: int, message: int, marked: bool) -> None:
+    """Set or clear the bit of a neighbour and a message in `unwanted`, if they have one."""
     port = slot - nodes32(w)[node, FIRST_SLOT]
     if message >= w[FIRST_MESSAGE] and port >> 6 < unwanted(w).shape[2]:
-        unwanted(w)[node, column(w, message), port >> 6] |= np.uint64(1) << np.uint64(port & 63)
-
-
-@part_of_12
-def _clear_bit(w: World, node: int, slot: int, message: int) -> None:
-    port = slot - nodes32(w)[node, FIRST_SLOT]
-    if message >= w[FIRST_MESSAGE] and port >> 6 < unwanted(w).shape[2]:
-        unwanted(w)[node, column(w, message), port >> 6] &= ~(np.uint64(1) << np.uint64(port & 63))
+        line = unwanted(w)[node, column(w, message)]
+        bit = np.uint64(1) << np.uint64(port & 63)
+        line[port >> 6] = line[port >> 6] | bit if marked else line[port >> 6] & ~bit
 
 
 @part_of_12
@@ -194,14 +173,14 @@ def _forget_oldest(w: World, node: int) -> None:
     header[UNWANTED_QUEUE - NODE32] = entry[lists.NEXT]
     if entry[lists.NEXT] < 0:
         header[UNWANTED_LAST - NODE32] = -1
-    _clear_bit(w, node, find_slot(w, node, entry[lists.SECOND]), entry[lists.FIRST])
+    _mark(w, node, find_slot(w, node, entry[lists.SECOND]), entry[lists.FIRST], False)
     lists.free_entry(w, lists.owner(w, node), place)
     more64(w)[node, UNWANTED_COUNT] -= 1
 
 
 @part_of_12
-def _remove(w: World, node: int, message: int, peer: int) -> None:
-    """Remove a peer's entry for a message from the queue; all entries of the peer if the message is -1."""
+def forget_unwanted(w: World, node: int, message: int, peer: int) -> None:
+    """Forget that a peer does not want a message, or, if `message` is -1, all messages that it does not want."""
     slot = find_slot(w, node, peer)
     header = more32(w)[node]
     entries = pool(w)[lists.owner(w, node)]
@@ -210,7 +189,7 @@ def _remove(w: World, node: int, message: int, peer: int) -> None:
     while place >= 0:
         following = entries[place, lists.NEXT]
         if entries[place, lists.SECOND] == peer and (message < 0 or entries[place, lists.FIRST] == message):
-            _clear_bit(w, node, slot, entries[place, lists.FIRST])
+            _mark(w, node, slot, entries[place, lists.FIRST], False)
             if before < 0:
                 header[UNWANTED_QUEUE - NODE32] = following
             else:
@@ -225,14 +204,10 @@ def _remove(w: World, node: int, message: int, peer: int) -> None:
 
 
 @part_of_12
-def begin_connection(w: World, slot: int) -> None:
+def reset_counts(w: World, slot: int) -> None:
+    """Set the counts of a neighbour in `idontwants` to 0."""
     idontwants(w)[slot, _RPCS] = 0
     idontwants(w)[slot, _IDS] = 0
-
-
-@part_of_12
-def end_connection(w: World, node: int, slot: int) -> None:
-    _remove(w, node, -1, peers(w)[slot])
 
 
 @part_of_12
@@ -250,7 +225,7 @@ def number_again(w: World, node: int) -> None:
         while place >= 0:
             message = entries[place, lists.FIRST]
             if marks:
-                _set_bit(w, node, find_slot(w, node, entries[place, lists.SECOND]), message)
+                _mark(w, node, find_slot(w, node, entries[place, lists.SECOND]), message, True)
             elif message >= w[FIRST_MESSAGE]:
                 for part in range(unwanted(w).shape[2]):
                     unwanted(w)[node, column(w, message), part] = np.uint64(0)
@@ -259,7 +234,7 @@ def number_again(w: World, node: int) -> None:
 
 @part_of_12
 def forget_old_unwanted(w: World, node: int, tick: int) -> None:
-    """Forget old entries at a heartbeat, and restart the counts of neighbours (IDONTWANT-3)."""
+    """At a heartbeat, forget IDONTWANTs that are UNWANTED_TICKS heartbeats old; reset all counts (IDONTWANT-3)."""
     entries = pool(w)[lists.owner(w, node)]
     while True:
         place = more32(w)[node, UNWANTED_QUEUE - NODE32]
@@ -267,17 +242,17 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
             break
         _forget_oldest(w, node)
     for slot in range(first_slot(w, node), end_slot(w, node)):
-        begin_connection(w, slot)
+        reset_counts(w, slot)
 
 
 # Copies.
 
 
 @part_of_12
-def who_want(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
-    """Keep the candidates that want a message and have not sent it; return their number.
+def without_unwanted(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
+    """Keep the candidates that want a message and did not send it while it was validated; return their number.
 
-    Unwanted copies are recorded as dropped (IDONTWANT-4, IDONTWANT-7).
+    Copies that are unwanted are recorded as dropped, except those to the publisher (IDONTWANT-4, IDONTWANT-7).
     """
     known = candidates(w)[th]
     has_senders = lists.first_entry(w, node, SENDERS) >= 0
@@ -300,7 +275,7 @@ def who_want(w: World, th: int, now: int, node: int, message: int, via: int, siz
 
 @part_of_12
 def note_sender(w: World, node: int, message: int, sender: int) -> None:
-    """Note that another peer sent a message that is being validated."""
+    """Note that a peer sent a further copy of a message that is being validated."""
     if bits(cells(w)[node, column(w, message)], ASKED) and not is_sender(w, node, message, sender):
         lists.add(w, node, SENDERS, message, sender, 0)
 
@@ -308,11 +283,6 @@ def note_sender(w: World, node: int, message: int, sender: int) -> None:
 @part_of_12
 def is_sender(w: World, node: int, message: int, peer: int) -> bool:
     return lists.find(w, node, SENDERS, message, peer) >= 0
-
-
-@part_of_12
-def forget_senders(w: World, node: int, message: int) -> None:
-    lists.remove(w, node, SENDERS, message, -1)
 
 
 @part_of_12

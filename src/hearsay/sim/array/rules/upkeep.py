@@ -1,4 +1,4 @@
-"""Upkeep of the meshes at a heartbeat, the kernels of `core.mesh.mesh_upkeep`."""
+"""Upkeep of meshes at heartbeats: kernels of `core.mesh.meshsub.MeshUpkeep`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from hearsay.core.mesh.mesh import EXPIRE_EVERY
 from hearsay.core.rules.mesh_rules import is_too_large, is_too_small, mesh_change
+from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import (
     dialled_to_graft,
     dialled_to_keep,
@@ -14,12 +15,11 @@ from hearsay.core.rules.score_parts import (
     mesh_is_poor,
     opportunity_is_due,
 )
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import kernel
+from hearsay.sim.array.compiling import kernel, sort_numbers
 from hearsay.sim.array.rules.exchange import WITHOUT_NAMES
 from hearsay.sim.array.rules.mesh import (
     collect_candidates,
-    expire_backoffs,
+    dialled_members,
     graft,
     graft_random,
     is_dialled,
@@ -27,18 +27,14 @@ from hearsay.sim.array.rules.mesh import (
     mesh_size,
     prune,
 )
-from hearsay.sim.array.rules.places import (
-    collect_members,
-    divide_members,
-    lent_last,
-    lent_places,
-    places,
-    with_places,
-)
 from hearsay.sim.array.rules.promises import part_of_11
 from hearsay.sim.array.rules.scores import real, score
+from hearsay.sim.array.rules.special_peers import collect_members, divide_members, lent_last, lent_places, places
+from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, extend, pick, shuffle
 from hearsay.sim.array.world.layout import (
+    BACKOFF_LASTS,
+    BACKOFF_SLACK,
     BACKOFFS,
     DEGREE,
     DEGREE_LOW,
@@ -56,7 +52,6 @@ from hearsay.sim.array.world.layout import (
     PRUNE_FROM,
     REPAIR_TO,
     TOPICS,
-    Word,
     World,
     candidates,
     flags,
@@ -67,14 +62,18 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, parameter
 
 DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
-"""Values of OPPORTUNITY_CHOICE."""
+"""Values of OPPORTUNITY_CHOICE: random peers above the median, the first of them, or the first at or above it."""
 
 
 @kernel
 def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
-    """GRAFT and PRUNE in all meshes at a heartbeat (MESH-2, SIZE-1)."""
+    """GRAFT and PRUNE in all meshes at a heartbeat (MESH-2, SIZE-1).
+
+    Every EXPIRE_EVERY heartbeats, also remove backoffs that are over.
+    """
     if nodes32(w)[node, BACKOFFS] >= 0 and tick % EXPIRE_EVERY == 0:
-        expire_backoffs(w, now, node)
+        slack = parameter(w, node, BACKOFF_SLACK) + parameter(w, node, BACKOFF_LASTS)
+        lists.remove_up_to(w, node, BACKOFFS, now - slack)
     degree = parameter(w, node, DEGREE)
     low = parameter(w, node, DEGREE_LOW)
     prune_from = parameter(w, node, PRUNE_FROM)
@@ -95,7 +94,7 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
 
 @part_of_11
 def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
-    """GRAFT a peer that subscribes to a topic if the mesh has fewer than D_low members (JUDGE-6)."""
+    """GRAFT a peer that subscribes to a topic, if it may be grafted and the mesh is below D_low (JUDGE-6)."""
     if not is_in(w, node, topic) or not is_too_small(mesh_size(w, node, topic), parameter(w, node, DEGREE_LOW)):
         return
     if not flags(w)[slot, topic] & IN_MESH and may_graft(w, th, now, node, slot, topic):
@@ -104,22 +103,18 @@ def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> No
 
 @kernel
 def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int, tick: int) -> None:
+    """PRUNE `count` random members: first members with lent places, then other members (PLACES-2)."""
     state = draw_topic(w, Purpose.PRUNE, node, topic, tick)
     if places(w, node):
-        count -= _prune_lent(w, th, now, node, topic, state, count, tick)
+        own = divide_members(w, th, node, topic, state)
+        lent = min(mesh_size(w, node, topic) - own, count)
+        known = candidates(w)[th]
+        for place in range(own, own + lent):
+            prune(w, th, now, node, known[place], topic, tick)
+        count -= lent
     size = collect_members(w, th, node, topic)
     for place in range(pick(w, th, state, size, count)):
         prune(w, th, now, node, candidates(w)[th, place], topic, tick)
-
-
-@with_places
-def _prune_lent(w: World, th: int, now: int, node: int, topic: int, state: Word, count: int, tick: int) -> int:
-    """PRUNE up to `count` members with lent places; return how many (PLACES-2)."""
-    own = divide_members(w, th, node, topic, state)
-    lent = min(mesh_size(w, node, topic) - own, count)
-    for place in range(own, own + lent):
-        prune(w, th, now, node, candidates(w)[th, place], topic, tick)
-    return lent
 
 
 @part_of_11
@@ -142,7 +137,7 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
 
 @part_of_11
 def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
-    """GRAFT up to `own` peers with places of their own, then peers with lent places, up to `total` in all."""
+    """GRAFT random peers (`graft_random`); with GRAFTS_BEST, the `total` peers with the best scores instead."""
     if not parameter(w, node, GRAFTS_BEST):
         graft_random(w, th, now, node, topic, own, total, Purpose.GRAFT, tick)
         return
@@ -155,7 +150,10 @@ def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: i
 
 @part_of_11
 def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
-    """PRUNE members down to D. `candidates` has the members in the order of preference; `marks` has those to keep."""
+    """PRUNE members until D are left.
+
+    `candidates` has the members in the order of preference; `marks` has 1 for each member that stays.
+    """
     order = candidates(w)[th]
     stays = marks(w)[th]
     degree = parameter(w, node, DEGREE)
@@ -186,19 +184,15 @@ def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
         if saved > 0 and is_dialled(w, order[place]):
             stays[place] = 1
             saved -= 1
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        if flags(w)[slot, topic] & IN_MESH and not _is_marked(w, th, slot, size):
-            prune(w, th, now, node, slot, topic, tick)
+    pruned = 0
     for place in range(size):
+        if not stays[place]:
+            order[pruned] = order[place]
+            pruned += 1
         stays[place] = 0
-
-
-@part_of_11
-def _is_marked(w: World, th: int, slot: int, size: int) -> bool:
-    for place in range(size):
-        if candidates(w)[th, place] == slot:
-            return marks(w)[th, place] != 0
-    return False
+    sort_numbers(order, 0, pruned)
+    for place in range(pruned):
+        prune(w, th, now, node, order[place], topic, tick)
 
 
 @part_of_11
@@ -207,9 +201,7 @@ def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int
     degree_out = parameter(w, node, DEGREE_OUT)
     if not degree_out:
         return
-    dialled = 0
-    for slot in range(first_slot(w, node), end_slot(w, node)):
-        dialled += int(flags(w)[slot, topic] & IN_MESH != 0 and is_dialled(w, slot))
+    dialled = dialled_members(w, node, topic)
     count = dialled_to_graft(mesh_size(w, node, topic), dialled, parameter(w, node, DEGREE_LOW), degree_out)
     if not count:
         return

@@ -1,1 +1,1 @@
-"""The run itself: buckets of events, faults, samples of state, reuse of memory."""
+"""Kernels that carry out a run: buckets of events, faults, samples of state, reuse of memory."""

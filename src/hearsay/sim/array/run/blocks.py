@@ -1,6 +1,7 @@
-"""The events of one part of a bucket: threads share blocks of nodes, and run the nodes of a block one by one.
+"""Kernels that handle the events of one part of a bucket. Each thread owns some blocks of nodes.
 
-Memory is prefetched: the data of nodes lie far apart, so most of the time would be spent on waiting for memory."""
+A thread handles the events of one node of a block after the other. The data of nodes are far apart in memory, so
+kernels would spend most of the time on waiting for memory. Therefore the data of later nodes are prefetched."""
 
 from __future__ import annotations
 
@@ -8,11 +9,10 @@ from typing import Any
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.rules.mesh_rules import is_too_large, is_too_small
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.compiling import kernel
 from hearsay.sim.array.rules.mesh import mesh_size
 from hearsay.sim.array.rules.receiving import call_gossip, call_message
-from hearsay.sim.array.run.arrivals import dial_arrives
-from hearsay.sim.array.run.dispatch import dispatch
+from hearsay.sim.array.run.dispatch import dial_arrives, dispatch
 from hearsay.sim.array.run.links import connect_quietly, has_room_for_links
 from hearsay.sim.array.travel.dials import collect_dials, next_arrival
 from hearsay.sim.array.world.knowledge import column, is_marked, word_of
@@ -98,8 +98,9 @@ _MOST_CELLS = 128
 
 
 @kernel
-def ask_what_is_known(w: World, block: int) -> None:
-    """Prefetch the bits of a block's nodes in `seen` for the messages in their events; most RPCs need no more."""
+def prefetch_seen(w: World, block: int) -> None:
+    """Prefetch the memory that the events of a block need first: for messages, the bits in `seen`. Most RPCs need no
+    other memory."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w0 = events[place, 0]
@@ -119,8 +120,8 @@ def ask_what_is_known(w: World, block: int) -> None:
 
 
 @kernel
-def ask_for_nodes(w: World, block: int) -> None:
-    """Prefetch the headers of a block's nodes, and the cells of messages that are new to them."""
+def prefetch_nodes(w: World, block: int) -> None:
+    """Prefetch the headers of a block's nodes, and the cells of messages that the nodes have not seen yet."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -148,8 +149,8 @@ def ask_for_nodes(w: World, block: int) -> None:
 
 
 @kernel
-def ask_for_neighbours(w: World, block: int) -> None:
-    """Prefetch the slots of a block's nodes, and cells for heartbeats, which need the nodes' headers."""
+def prefetch_slots(w: World, block: int) -> None:
+    """Prefetch the slots of a block's nodes, and for heartbeats also cells. The headers must be prefetched before."""
     events = sorted_events(w)[0]
     for place in range(block_starts(w)[0, block], block_starts(w)[0, block + 1]):
         w1 = events[place, 1]
@@ -158,9 +159,12 @@ def ask_for_neighbours(w: World, block: int) -> None:
             continue
         if (events[place, 0] >> EVENT_KIND) & 15 == EventKind.TIMER_FIRED:
             message = max(nodes32(w)[node, GOSSIPS_FROM], w[FIRST_MESSAGE])
-            if message >= w[NEWEST] and not _is_off_size(w, node, 0):
-                continue
-            if message < w[NEWEST]:
+            if message >= w[NEWEST]:
+                size = mesh_size(w, node, 0)
+                is_small = is_too_small(size, parameter(w, node, DEGREE_LOW))
+                if not is_small and not is_too_large(size, parameter(w, node, PRUNE_FROM)):
+                    continue
+            else:
                 touch_cached(w, word_of(w, node, column(w, message)))
             for near_message in range(message & ~7, min(w[NEWEST], message + _MOST_CELLS), 8):
                 touch_cells(w, node * cells(w).shape[1] + column(w, near_message))
@@ -178,41 +182,34 @@ def ask_for_neighbours(w: World, block: int) -> None:
         touch_peers(w, last)
 
 
-@inlined
-def _is_off_size(w: World, node: int, topic: int) -> bool:
-    """Return whether the heartbeat will have to graft or to prune."""
-    size = mesh_size(w, node, topic)
-    return is_too_small(size, parameter(w, node, DEGREE_LOW)) | is_too_large(size, parameter(w, node, PRUNE_FROM))
-
-
 _FEW = 48
 _LARGE = 8192
-_KNOWN_AHEAD, _NODES_AHEAD, _NEIGHBOURS_AHEAD = 64, 32, 16
-"""The numbers of events ahead for which memory is prefetched, in its three steps."""
+_SEEN_AHEAD, _NODES_AHEAD, _SLOTS_AHEAD = 64, 32, 16
+"""The number of events ahead for which memory is prefetched, in each of the three steps."""
 
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """Run the events of the blocks of nodes that a thread owns; without LOOKAHEAD, thread 0 runs all nodes."""
+    """Handle the events of the blocks of nodes that a thread owns. Without LOOKAHEAD, thread 0 handles all events."""
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:
         starts = block_starts(w)[0]
         blocks = w[PART_BLOCKS]
-        known_asked = blocks if w[NODES] < _LARGE else th
-        nodes_asked = known_asked
-        neighbours_asked = known_asked
+        seen_done = blocks if w[NODES] < _LARGE else th
+        nodes_done = seen_done
+        slots_done = seen_done
         for block in range(th, blocks, w[THREADS]):
             end = starts[block + 1]
-            while known_asked < blocks and starts[known_asked] < end + _KNOWN_AHEAD * w[THREADS]:
-                ask_what_is_known(w, known_asked)
-                known_asked += w[THREADS]
-            while nodes_asked < blocks and starts[nodes_asked] < end + _NODES_AHEAD * w[THREADS]:
-                ask_for_nodes(w, nodes_asked)
-                nodes_asked += w[THREADS]
-            while neighbours_asked < blocks and starts[neighbours_asked] < end + _NEIGHBOURS_AHEAD * w[THREADS]:
-                ask_for_neighbours(w, neighbours_asked)
-                neighbours_asked += w[THREADS]
+            while seen_done < blocks and starts[seen_done] < end + _SEEN_AHEAD * w[THREADS]:
+                prefetch_seen(w, seen_done)
+                seen_done += w[THREADS]
+            while nodes_done < blocks and starts[nodes_done] < end + _NODES_AHEAD * w[THREADS]:
+                prefetch_nodes(w, nodes_done)
+                nodes_done += w[THREADS]
+            while slots_done < blocks and starts[slots_done] < end + _SLOTS_AHEAD * w[THREADS]:
+                prefetch_slots(w, slots_done)
+                slots_done += w[THREADS]
             _run_block(w, th, block)
     elif th == 0:
         _run_in_order(w)
@@ -220,12 +217,12 @@ def run_share(w: World, th: int) -> None:
 
 @kernel
 def _run_in_order(w: World) -> None:
-    """Run the events of all nodes in the order of the heap `near`: by time, then by node.
+    """Handle the events of all nodes in the order of the heap `near`: by time, then by node.
 
-    A dial that arrives within the part ends the part. Later events stay in `near` up to the end that the part had, so
-    that those of one time and link keep their order; they return to the bucket together. With routers that choose
-    their neighbours there are many dials; then a dial is handled here, and ends the part only if there is no room for
-    its links.
+    The part ends when a dial arrives. Events between the arrival and the old end of the part are still taken from
+    `near` in order, and go back into the bucket. So events with the same time and link keep their order. If routers
+    choose their neighbours, there are many dials. Then this kernel also handles the dials, and the part ends only if
+    there is no room for the links of a dial.
     """
     base = w[BUCKET] << w[WIDTH_BITS]
     events = sorted_events(w)[0]
@@ -256,7 +253,7 @@ def _run_in_order(w: World) -> None:
 
 @kernel
 def _run_block(w: World, th: int, block: int) -> None:
-    """Run the nodes of a block, one after the other, each with its events in order."""
+    """Handle the events of a block, one node after the other, and the events of each node in order."""
     start = block_starts(w)[0, block]
     end = block_starts(w)[0, block + 1]
     if start == end:
@@ -291,7 +288,7 @@ def _run_block(w: World, th: int, block: int) -> None:
 
 @kernel
 def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> None:
-    """Sort by node, time, kind and source; stable."""
+    """Sort the events from `start` to `end`, and their links, by node, time, kind and source, stably."""
     for place in range(start + 1, end):
         w0 = events[place, 0]
         w1 = events[place, 1]
@@ -319,9 +316,9 @@ def _sort(events: Any, links: Any, start: int, end: int, has_links: bool) -> Non
 
 @kernel
 def _run_nodes(w: World, th: int, line: int, start: int, end: int) -> None:
-    """Run the nodes that have the sorted events `start` to `end`, in `sorted_events[line]`.
+    """Handle the events from `start` to `end` of `sorted_events[line]`, and new events of their nodes in `near`.
 
-    Most events are duplicates of a message that is an RPC of its own; these are handled without calls.
+    Most events are RPCs with one message that the node has already seen; these are handled without calls.
     """
     base = w[BUCKET] << w[WIDTH_BITS]
     plain = not (w[HAS_LINKS] or w[SERVICE] or w[SEEN_EXPIRES] or w[USES_11] or w[HAS_EPISUB] or w[HAS_FEATURES])

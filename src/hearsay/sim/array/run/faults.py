@@ -1,29 +1,29 @@
-"""Faults: nodes that go down and come back, partitions and cut links (`sim.reference.faults`).
+"""Faults: nodes that go down and come back, partitions and cut links (`sim.reference.connections`).
 
 Layout: `sides` has a line for each partition, with the side of each node, 0 or 1. `cut_ranges` has a line for each
-fault: the range in `cut_pairs` of the pairs of nodes that it cuts, ascending, and a flag that is set while the fault
-lasts. `lost_links` has the number of links that each node lost by each fault."""
+partition and each cut: the range of its pairs of nodes in `cut_pairs`, and a flag that is set while the fault lasts.
+The pairs of a range are ascending; a partition has an empty range. `lost_links` has the number of links that each
+node lost by each fault."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from hearsay.core.language.events import EventKind
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.episub.alarms import has_overlay, has_trees
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.array.compiling import kernel, lower_bound
+from hearsay.sim.array.episub.basics import has_overlay, has_trees
 from hearsay.sim.array.episub.meetings import forget_meetings
 from hearsay.sim.array.episub.overlay import forget_overlay
 from hearsay.sim.array.episub.tree import forget_tree
-from hearsay.sim.array.machine.compiling import kernel, only_with
-from hearsay.sim.array.rules.calls import call_leave, call_start
+from hearsay.sim.array.rules.calls import call_leave
+from hearsay.sim.array.rules.checks import STOPPED, note_call
 from hearsay.sim.array.rules.membership import NO_MEMBER
-from hearsay.sim.array.rules.notes import STOPPED, note_call
 from hearsay.sim.array.rules.part_groups import forget_all_groups
 from hearsay.sim.array.rules.unwanted import forget_all_unwanted
-from hearsay.sim.array.run.links import dial, notice_loss
+from hearsay.sim.array.run.links import dial, with_links
 from hearsay.sim.array.run.mutual import count_parts_of
+from hearsay.sim.array.travel.transport import lose_link
 from hearsay.sim.array.travel.uplink import has_queue, last_arrival
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw2, extend
@@ -41,7 +41,6 @@ from hearsay.sim.array.world.layout import (
     DEAD,
     DETECTION,
     GOSSIPS_FROM,
-    HAS_LINKS,
     HAS_SCORES,
     JOINED,
     LAST_ARRIVAL,
@@ -90,15 +89,14 @@ from hearsay.sim.array.world.payload import release
 from hearsay.sim.array.world.queue import EVENT_KIND, GOSSIP, INLINE, PAYLOAD, TOPIC_PART
 from hearsay.sim.array.world.record import LOST, is_witness, row
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot
-from hearsay.sim.reference.faults import ATTEMPTS_PER_PEER
+from hearsay.sim.reference.connections import ATTEMPTS_PER_PEER
 from hearsay.trace.language.event_rows import node_down_row
-
-with_links = only_with(HAS_LINKS)
 
 
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
-    """Return whether an event holds an RPC in the arena, or a message in validation (`forwarding._ask`)."""
+    """Return whether an event holds words in the arena: those of an RPC, also of a refused one, or of a message in
+    validation (`forwarding._ask`)."""
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False
@@ -125,15 +123,15 @@ def node_down(w: World, th: int, now: int, node: int, goodbye: bool) -> None:
         times = links64(w)[link]
         if goodbye:
             last = last_arrival(w, node, link) if has_queue(w, node) else times[LAST_ARRIVAL]
-            notice_loss(w, th, line[TWIN], max(now + times[LATENCY], last) + 1)
+            lose_link(w, th, line[TWIN], max(now + times[LATENCY], last) + 1)
         else:
-            notice_loss(w, th, line[TWIN], now + w[DETECTION])
+            lose_link(w, th, line[TWIN], now + w[DETECTION])
     nodes32(w)[node, COUNT] = 0
 
 
 @with_links
 def _stop(w: World, th: int, now: int, node: int) -> None:
-    """Stop a node's router, and forget its state. Events that wait for its service time are lost."""
+    """Stop a node's router, and forget the state of the router. Events that wait for service are lost."""
     header = nodes32(w)[node]
     header[UP] = 0
     nodes64(w)[node, PENDING] = 0
@@ -156,7 +154,7 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
         forget_all_groups(w, node)
     forget_all(w, node)
     for place in range(cells(w).shape[1]):
-        cells(w)[node, place] &= np.uint64(MISSED)  # the node stays eligible for these messages
+        cells(w)[node, place] &= np.uint64(MISSED)  # the node was eligible for these messages, and still is
         if w[HAS_SCORES]:
             records(w)[node, place, RECORD] = 0
     for head in (ANSWERS, NEWS, BACKOFFS, PROMISES, ASKED_AT):
@@ -181,53 +179,47 @@ def _stop(w: World, th: int, now: int, node: int) -> None:
 
 
 @with_links
-def node_up(w: World, th: int, now: int, node: int) -> None:
-    call_start(w, th, now, node)
-    _dial_live(w, th, now, node, w[REDIAL])
-
-
-@with_links
 def cut(w: World, th: int, now: int, fault: int) -> None:
-    """Begin a partition or a cut of links: cut all links that it separates."""
-    table = sides(w)
-    ranges = cut_ranges(w)[fault]
-    ranges[2] = 1
+    """Begin a partition or a cut: cut all links between nodes that the fault separates."""
+    cut_ranges(w)[fault, 2] = 1
     for node in range(w[NODES]):
         for slot in range(first_slot(w, node), end_slot(w, node)):
             if links_of(w)[slot] < 0:
                 continue
             peer = peers(w)[slot]
-            crosses = fault < table.shape[0] and table[fault, node] != table[fault, peer]
-            if crosses or _is_cut(w, ranges, node, peer):
+            if _is_divided(w, fault, node, peer) or _is_cut(w, fault, node, peer):
                 lost_links(w)[fault, node] += 1
                 _cut_link(w, th, now, links_of(w)[slot])
 
 
 @with_links
-def _is_cut(w: World, ranges: Any, node: int, peer: int) -> bool:
-    """Return whether a fault, given by its line of `cut_ranges`, cuts the links between two nodes."""
+def _is_divided(w: World, fault: int, node: int, peer: int) -> bool:
+    """Return whether a fault is a partition that has two nodes on different sides."""
+    table = sides(w)
+    return fault < table.shape[0] and table[fault, node] != table[fault, peer]
+
+
+@with_links
+def _is_cut(w: World, fault: int, node: int, peer: int) -> bool:
+    """Return whether a fault is a cut that has the pair of two nodes."""
+    ranges = cut_ranges(w)[fault]
     pairs = cut_pairs(w)
     wanted = min(node, peer) * w[NODES] + max(node, peer)
-    low, high = ranges[0], ranges[1]
-    while low < high:
-        middle = (low + high) // 2
-        if pairs[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low < ranges[1] and pairs[low] == wanted
+    place = lower_bound(pairs, ranges[0], ranges[1], wanted)
+    return place < ranges[1] and pairs[place] == wanted
 
 
 @with_links
 def _cut_link(w: World, th: int, now: int, link: int) -> None:
-    """Cut a link, and before it earlier links to the peer whose loss is not noticed yet, the oldest first."""
+    """Cut a link, and before it the earlier links to the same peer whose loss the source has not noticed yet, the
+    oldest first."""
     done = -1
     while done != link:
         oldest = link
         while links32(w)[oldest, PREVIOUS] >= 0 and links32(w)[oldest, PREVIOUS] != done:
             oldest = links32(w)[oldest, PREVIOUS]
         links32(w)[oldest, LINK_FLAGS] |= CUT
-        notice_loss(w, th, oldest, now + w[DETECTION])
+        lose_link(w, th, oldest, now + w[DETECTION])
         done = oldest
 
 
@@ -239,26 +231,22 @@ def heal(w: World, th: int, now: int, fault: int) -> None:
         if lost:
             lost_links(w)[fault, node] = 0
             if nodes32(w)[node, UP]:
-                _dial_live(w, th, now, node, min(lost, w[REDIAL]))
+                dial_live(w, th, now, node, min(lost, w[REDIAL]))
 
 
 @with_links
 def reachable(w: World, node: int, other: int) -> bool:
     """Return whether no fault separates two nodes."""
-    table = sides(w)
-    ranges = cut_ranges(w)
-    for fault in range(ranges.shape[0]):
-        if ranges[fault, 2]:
-            if fault < table.shape[0] and table[fault, node] != table[fault, other]:
-                return False
-            if _is_cut(w, ranges[fault], node, other):
-                return False
+    for fault in range(cut_ranges(w).shape[0]):
+        if cut_ranges(w)[fault, 2] and (_is_divided(w, fault, node, other) or _is_cut(w, fault, node, other)):
+            return False
     return True
 
 
 @with_links
-def _dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
-    """Dial random live peers that are reachable and not connected."""
+def dial_live(w: World, th: int, now: int, node: int, count: int) -> None:
+    """Let a node dial up to `count` random nodes that are up, reachable and not connected to it. If its router
+    chooses its neighbours, do nothing."""
     if has_overlay(w, node):
         return
     state = draw2(w, Purpose.REDIAL, node, now)

@@ -1,16 +1,17 @@
-"""Connections: dialled, opened, lost (`sim.reference.nodes`, and the engine's `dial`, `_open`, `_close`).
+"""Kernels that dial, open and lose connections (`Link` and `Connections` of `sim.reference`).
 
-Layout: a link is one direction of a connection. `links32` has its source, its destination, the link of the other
-direction, the earlier link to the destination whose loss the source has not noticed yet, the number of the next RPC,
-and flags; `links64` has the latency and the last arrival. A slot has the newest link to its peer, an RPC in flight
-the link on which it was sent. So a link is used again only when no slot, event or other link has it (`reuse.py`)."""
+Layout: a link is one direction of a connection. `links32` has for each link: its source, its destination, the link in
+the other direction, the earlier link to the destination whose loss the source has not noticed yet, the number of the
+next RPC, and flags. `links64` has the latency and the last arrival. A slot names the newest link to its peer, and an
+RPC in flight names the link on which it was sent. So a link is used again only when no slot, event or other link
+names it (`reuse.py`)."""
 
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_dial_failed, call_disconnected
-from hearsay.sim.array.rules.retained import keeps_scores, keeps_slots, move_senders
+from hearsay.sim.array.rules.gater import keeps_scores, keeps_slots, move_senders
 from hearsay.sim.array.rules.unwanted import number_again
 from hearsay.sim.array.travel.dials import BY_ROUTER, with_dials
 from hearsay.sim.array.world.layout import (
@@ -84,11 +85,11 @@ with_links = only_with(HAS_LINKS)
 
 @kernel
 def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Make one of a node's first dials, where links need no memory of their own.
+    """Make one of a node's first dials, in a run whose links need no memory.
 
-    All first dials are under way at once; as events they would need more room than the queue needs later in the run.
-    So only the number of the bucket in which a dial arrives is stored, in `dial_buckets`; DIALS_UP_TO is the last
-    one.
+    All first dials are in flight at once; as events they would need more room than the queue needs later in the run.
+    So `dial_buckets` stores only the number of the bucket in which a dial arrives; DIALS_UP_TO is the last of these
+    buckets. A dial that arrives in the first bucket, or in bucket 256 or later, is an event nevertheless.
     """
     target = dial_targets(w)[place]
     if w[HAS_NATTED] and natted(w)[target]:
@@ -108,9 +109,10 @@ def dial_at_start(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def connect_quietly(w: World, th: int) -> None:
-    """Make all first connections of a thread's nodes, if no router sends a hello: node by node, without the queue.
+    """Make the first connections of a thread's nodes that open before QUIET_UNTIL; queue the others as events.
 
-    Until QUIET_UNTIL nothing else happens, and these connections do not depend on each other.
+    Until QUIET_UNTIL nothing else happens. In such a run no router sends a hello, so these connections do not depend
+    on each other.
     """
     now = w[NOW]
     for node in range(w[NODES]):
@@ -133,7 +135,7 @@ def connect_quietly(w: World, th: int) -> None:
 
 @kernel
 def dials_that_arrive(w: World) -> None:
-    """Queue the first dials that arrive in the bucket that opens (`dial_at_start`)."""
+    """Queue the first dials that arrive in the open bucket (`dial_at_start`)."""
     arriving = dial_buckets(w)
     for node in range(w[NODES]):
         for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
@@ -144,7 +146,8 @@ def dials_that_arrive(w: World) -> None:
 
 @with_links
 def dial(w: World, th: int, now: int, node: int, target: int) -> None:
-    """Open a connection; the target learns of it one latency later. A target behind a NAT accepts no connections."""
+    """Dial a target: the link of the node opens at once, and the link of the target one latency later. If the target
+    is behind a NAT, do nothing."""
     if w[HAS_NATTED] and natted(w)[target]:
         return
     slot = find_slot(w, node, target)
@@ -161,7 +164,7 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
 
 @with_links
 def has_room_for_links(w: World, links: int) -> bool:
-    """Return whether there is room for new links and their slots."""
+    """Return whether there is room for `links` new links and their slots."""
     if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE] or w[MOST_SLOTS] > w[WIDEN_FROM]:
         return False
     return 2 * w[SLOTS_USED] + 4 * links <= w[SLOTS]
@@ -183,7 +186,8 @@ def _is_usable(w: World, link: int) -> bool:
 
 @with_links
 def connect_pair(w: World, node: int, target: int, old: int) -> int:
-    """Create the two links of a connection; return that from `node`, whose earlier link is `old`, -1 for none."""
+    """Create the two links of a connection, which are not open yet; return the link from `node`. `old` is the link
+    that the slot of `node` for `target` names so far, -1 for none."""
     back = find_slot(w, target, node)
     old_twin = links_of(w)[back] if back >= 0 else -1
     base = latency(w, node, target)
@@ -242,6 +246,7 @@ def _new_link(w: World, source: int, destination: int, base: int, old: int) -> i
 
 @with_links
 def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
+    """Open a link. If the earlier link to the same peer is still open, close the earlier link first."""
     line = links32(w)[link]
     previous = line[PREVIOUS]
     if previous >= 0 and links32(w)[previous, LINK_FLAGS] & OPEN:
@@ -253,6 +258,8 @@ def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @with_links
 def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
+    """Close a link, and notify the router of its source. If no newer link to the peer exists, remove the slot, or in
+    a run that stores scores of disconnected peers, the link from the slot."""
     line = links32(w)[link]
     line[LINK_FLAGS] &= ~OPEN
     slot = find_slot(w, node, line[DESTINATION])
@@ -269,7 +276,8 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @kernel
 def on_connected(w: World, th: int, now: int, node: int, source: int, payload: int, link: int) -> None:
-    """Handle the event that a connection opens; with BY_ROUTER it is the answer to a dial of the router."""
+    """Handle the event that a connection opens. If `payload` has BY_ROUTER, the event answers a dial of the node's
+    router."""
     if w[HAS_LINKS]:
         if not links32(w)[link, LINK_FLAGS] & (OPEN | DEAD):
             open_link(w, th, now, node, link)
@@ -283,28 +291,16 @@ def on_connected(w: World, th: int, now: int, node: int, source: int, payload: i
 
 @with_dials
 def on_dial_failed(w: World, th: int, now: int, node: int, peer: int, life: int) -> None:
-    """Handle that a dial of the router was refused, or its connection lost at once; `life` is that of the dial."""
+    """Handle the failure of a router's dial, or the loss of the dialled connection before it opened. `life` is LIFE
+    of the dial: if the node has started again since, do nothing."""
     if life == nodes32(w)[node, STARTS]:
         call_dial_failed(w, th, now, node, peer)
 
 
-@with_links
-def on_disconnected(w: World, th: int, now: int, node: int, link: int) -> None:
-    if links32(w)[link, LINK_FLAGS] & OPEN:
-        close_link(w, th, now, node, link)
-
-
-@with_links
-def notice_loss(w: World, th: int, link: int, time: int) -> None:
-    """Mark a link as lost, and let its source notice that at `time`."""
-    line = links32(w)[link]
-    line[LINK_FLAGS] |= DEAD
-    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)
-
-
 @kernel
 def is_up(w: World, link: int) -> bool:
-    """Return whether RPCs on a link still arrive: its destination has the connection open, and no fault cut it."""
+    """Return whether RPCs on a link are delivered: the link in the other direction is open, and no fault cut the
+    link."""
     if not w[HAS_LINKS]:
         return True
     line = links32(w)[link]

@@ -1,13 +1,13 @@
-"""The run: opens one bucket after the other, and handles its events and those of the whole network.
+"""The loop of a run: it opens one bucket after the other, and handles events of nodes and of the whole network.
 
-A bucket is handled in parts. A part ends where the bucket does, or at the next event of the whole network: a fault,
-an injection by the script, a sample of state, the end of a message's window, a dial of a router that arrives. An
-event of the whole network is handled before the events of nodes in its microsecond.
+A bucket is handled in parts. A part ends at the end of the bucket, or at the next event of the whole network: a
+fault, an injection by the script, a sample of state or scores, the end of a message's window, or the arrival of a
+router's dial. An event of the whole network is handled before the events of nodes in the same microsecond.
 """
 
 from __future__ import annotations
 
-from hearsay.sim.array.machine.compiling import entry, kernel
+from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.run.blocks import run_share
 from hearsay.sim.array.run.links import (
     dials_that_arrive,
@@ -80,7 +80,7 @@ from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN, CHECK = range(8)
 """Tasks of `work`."""
 PLAN_NODE, PLAN_KIND, PLAN_PAYLOAD = 1, 2, 3
-"""Columns of `planned`, after its time."""
+"""Columns of `planned`, after the column TIME."""
 ROWS_AT_ONCE = 1 << 17
 LATENCIES_AT_ONCE = 1 << 22
 _MANY_PARTS = 2
@@ -90,12 +90,13 @@ _MANY_PARTS = 2
 def work(table: World, task: int, number: int) -> bool:
     """Do a task. There is one entry for all tasks, because each entry is compiled with all kernels that it calls.
 
-    ADVANCE runs until the time `number`, or until Python has to do something first. With several threads, which wait
-    for each other after every part, BEGIN prepares the next part, with PART_EVENTS events; SHARE runs the nodes of
-    thread `number`; and FINISH ends the part once all threads are done. ADVANCE, BEGIN and FINISH return False if
-    Python has to do something first; STATUS has the reason. COLLECT finds links that may be used again. When the run
-    is over or was stopped, DRAIN sends the RPCs that wait for uplinks, CLOSE ends the windows of all messages
-    published so far, and CHECK checks sent parts and mesh links.
+    ADVANCE runs until the time `number`, or until Python has to do something first. With several threads, three tasks
+    take the place of ADVANCE, and the threads wait for each other after every part of a bucket. BEGIN prepares the
+    next part, with PART_EVENTS events. SHARE handles the events of the nodes of thread `number`. FINISH ends the part
+    once all threads are done. ADVANCE, BEGIN and FINISH return False if Python has to do something first; STATUS has
+    the reason. All other tasks return True. COLLECT finds links that may be used again. When the run is over or was
+    stopped, DRAIN sends the RPCs that wait for uplinks, CLOSE ends the windows of all messages published so far, and
+    CHECK checks sent parts and mesh links.
     """
     return _work(world(table), task, number)
 
@@ -114,7 +115,7 @@ def work_10_checked(table: World, task: int, number: int) -> bool:
 
 @entry
 def work_of_mixes(table: World, task: int, number: int) -> bool:
-    """Do a task of `work` in a world without extensions."""
+    """Do a task of `work` in a world without extensions of 1.3."""
     return _work(world_of_mixes(table), task, number)
 
 
@@ -126,13 +127,13 @@ def work_of_features(table: World, task: int, number: int) -> bool:
 
 @entry
 def work_11(table: World, task: int, number: int) -> bool:
-    """Do a task of `work_of_features` in a world without extensions."""
+    """Do a task of `work_of_features` in a world without extensions of 1.3."""
     return _work(world_11(table), task, number)
 
 
 @entry
 def work_of_overlays(table: World, task: int, number: int) -> bool:
-    """Do a task of `work` in a world without gossipsub 1.1."""
+    """Do a task of `work` in a world without gossipsub 1.1 and later versions."""
     return _work(world_of_overlays(table), task, number)
 
 
@@ -144,7 +145,8 @@ def work_of_trees(table: World, task: int, number: int) -> bool:
 
 @entry
 def work_10(table: World, task: int, number: int) -> bool:
-    """Do a task of `work` in a world without episub and gossipsub 1.1."""
+    """Do a task of `work` in a world without episub, without gossipsub 1.1 and later, and without dials of
+    routers."""
     return _work(world_10(table), task, number)
 
 

@@ -1,22 +1,22 @@
-"""The check of all nodes at the end of a run: parts that were sent, and mesh links.
+"""The check of all nodes at the end of a run: it checks the numbers of sent parts, and mesh links.
 
 All parts that were sent must have been received or lost, or be in flight. Mesh links must be mutual unless a GRAFT or
-PRUNE is in flight or may be lost, as in `sim.checks.checker.Checker.finished`. Two kinds of links are not checked:
-those of nodes with scores, since a graylist may have dropped the last GRAFT or PRUNE, and those to direct peers,
-whose GRAFT may get no answer.
+PRUNE is in flight or may be lost, as in `sim.checks.checker.Checker.finished`. The mesh links of nodes with scores
+are not checked, because a graylist may have dropped the last GRAFT or PRUNE. Neither are mesh links to direct peers,
+because the GRAFT of a direct peer may get no answer.
 
-Layout: `slot_marks` has 1 for a slot if a GRAFT or PRUNE from its peer is in flight, or one to its peer was not sent.
+Layout: `slot_marks` has 1 for a slot if a GRAFT or PRUNE from the slot's peer is in flight, or if a GRAFT or PRUNE to
+this peer was refused by the uplink.
 """
 
 from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import kernel
 from hearsay.sim.array.rules.checks import ONE_SIDED, UNCOUNTED
-from hearsay.sim.array.rules.direct import is_direct
 from hearsay.sim.array.rules.mesh import has_mesh
 from hearsay.sim.array.rules.scores import has_scores
+from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.travel.transport import ROOM
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
@@ -90,7 +90,7 @@ def check_the_end(w: World) -> None:
     for th in range(w[THREADS]):
         for kind in range(_KINDS):
             tallies(w)[th, UNDER_WAY + kind] = 0
-    _look_at_what_is_under_way(w)
+    _look_at_waiting_events(w)
     for kind in range(_KINDS):
         missing = 0
         for th in range(w[THREADS]):
@@ -104,7 +104,8 @@ def check_the_end(w: World) -> None:
 
 @with_checks
 def count_parts_of(w: World, th: int, first: int, w0: int, payload: int) -> None:
-    """Count the parts of an event if it is an RPC; `first` is LOST or UNDER_WAY, the first counter in `tallies`."""
+    """If an event is an RPC or a message of the script, count its parts. `first` is the first counter in `tallies`:
+    LOST or UNDER_WAY."""
     kind = (w0 >> EVENT_KIND) & 15
     line = tallies(w)[th]
     if kind == EventKind.PUBLISH:
@@ -128,7 +129,7 @@ def _find_one_sided_links(w: World) -> None:
         if not nodes32(w)[node, UP] or not has_mesh(w, node) or has_scores(w, node):
             continue
         for slot in range(first_slot(w, node), end_slot(w, node)):
-            back = _settled(w, node, slot)
+            back = _slot_back(w, node, slot)
             if back < 0:
                 continue
             for topic in range(w[TOPICS]):
@@ -138,8 +139,8 @@ def _find_one_sided_links(w: World) -> None:
 
 
 @with_checks
-def _settled(w: World, node: int, slot: int) -> int:
-    """Return the peer's slot of a connection; -1 if it is not checked, or a GRAFT or PRUNE is in flight on it."""
+def _slot_back(w: World, node: int, slot: int) -> int:
+    """Return the slot that the peer of a slot has for the node; -1 if mesh links between the two are not checked."""
     peer = peers(w)[slot]
     if not flags(w)[slot, 0] & CONNECTED or slot_marks(w)[slot] or not nodes32(w)[peer, UP]:
         return -1
@@ -157,7 +158,7 @@ def _settled(w: World, node: int, slot: int) -> int:
 
 
 @with_checks
-def _look_at_what_is_under_way(w: World) -> None:
+def _look_at_waiting_events(w: World) -> None:
     for th in range(w[THREADS]):
         for place in range(control(w)[th, LEAVING_FIRST], control(w)[th, LEAVING_NEXT]):
             entry = leaving(w)[th, place & (ROOM - 1)]
@@ -184,9 +185,10 @@ def _look_at_what_is_under_way(w: World) -> None:
 
 @with_checks
 def _look_at(w: World, w1: int, w0: int) -> None:
-    """Count the parts of an event in the queue, given by its words, if it is an RPC.
+    """Count the parts of a queued event with the words `w0` and `w1`, if it is an RPC or a message of the script.
 
-    If it has a GRAFT or PRUNE, mark the node's slot of the sender, or of the peer to which it could not be sent.
+    If an RPC has a GRAFT or PRUNE, mark the node's slot for the sender. If the event is the refusal of such an RPC,
+    mark the slot for the peer to which it could not be sent.
     """
     node = w1 >> NODE
     payload = w1 & PAYLOAD
@@ -196,17 +198,10 @@ def _look_at(w: World, w1: int, w0: int) -> None:
         return
     if payload & (INLINE | GOSSIP):
         return
-    about = False
-    if payload & TOPIC_PART:
-        about = _is_about_mesh(topic_kind(payload))
-    else:
+    about = payload & TOPIC_PART != 0 and topic_kind(payload) in (GRAFT, PRUNE)
+    if not payload & TOPIC_PART:
         for index in range(arena(w)[payload]):
-            about |= _is_about_mesh(words_at(w, part_place(payload, index))[PART_KIND])
+            about |= words_at(w, part_place(payload, index))[PART_KIND] in (GRAFT, PRUNE)
     slot = find_slot(w, node, source_of(w0)) if about else -1
     if slot >= 0:
         slot_marks(w)[slot] = 1
-
-
-@kernel
-def _is_about_mesh(kind: int) -> bool:
-    return kind == GRAFT or kind == PRUNE

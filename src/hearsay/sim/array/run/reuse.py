@@ -1,15 +1,18 @@
-"""Columns of messages and links that are used again, so that memory does not grow with the length of a run.
+"""Reuse of messages' columns and of links, so that memory does not grow with the length of a run.
 
-A column is free once all nodes have forgotten its message and no copy of it can be in flight. At the time LOOKED all
-nodes had forgotten the messages before DEAD_UP_TO. All RPCs sent until then have arrived by the time DEAD_SURE. If
-none of them made a node see such a message again (`revived`), the columns of these messages are free from then on.
+A message is dead if all nodes have forgotten it. A column is free once its message is dead and no copy of the message
+can be in flight. At the last search for dead messages, all messages before DEAD_UP_TO were dead. Every RPC
+that was sent before that search arrives at the time DEAD_SURE or earlier. If none of these RPCs made a node see a
+dead message again (`revived`), the column of the message is free after DEAD_SURE. LOOKED is the time of the last call
+of `_recycle`, which searches again only after DEAD_SURE.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.run.links import with_links
 from hearsay.sim.array.travel.uplink import has_queue, mark_links
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, unmark, was_seen
@@ -23,7 +26,6 @@ from hearsay.sim.array.world.layout import (
     DEAD_UP_TO,
     FAR,
     FIRST_MESSAGE,
-    HAS_LINKS,
     HAS_SCORES,
     HELD,
     LINK_SOURCE,
@@ -73,12 +75,11 @@ from hearsay.sim.array.world.slots import end_slot, first_slot
 _LOOK_EVERY = 500_000
 _ALIVE = ASKED | HELD | MISSING | QUEUED
 
-with_links = only_with(HAS_LINKS)
-
 
 @kernel
 def admit(w: World, end: int) -> bool:
-    """Clear columns for the messages that are published before `end`; return False if there are too few columns."""
+    """Give a cleared column to each message that is published before `end`. If there are too few columns, set STATUS
+    to NEEDS_COLUMNS and return False."""
     while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
         if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _LOOK_EVERY:
             _recycle(w)
@@ -101,7 +102,8 @@ def admit(w: World, end: int) -> bool:
 
 @kernel
 def _recycle(w: World) -> None:
-    """Free the columns of messages that were dead at the last look and have not been seen again; look again."""
+    """If the time DEAD_SURE is over, free the columns of messages that were dead at the last search and have not been
+    seen again. Then search for dead messages again."""
     w[LOOKED] = w[NOW]
     if w[NOW] > w[DEAD_SURE]:
         first = w[FIRST_MESSAGE]
@@ -120,6 +122,7 @@ def _recycle(w: World) -> None:
 
 @kernel
 def _is_dead(w: World, message: int) -> bool:
+    """Return whether the window of a message is over, and all nodes have forgotten the message."""
     if message >= w[CLOSED_UP_TO]:
         return False
     at = column(w, message)
@@ -131,6 +134,7 @@ def _is_dead(w: World, message: int) -> bool:
 
 @with_links
 def collect_links(w: World) -> None:
+    """Find the links that no slot, event, waiting RPC or other used link names, and chain them for use again."""
     marks = link_marks(w)
     for link in range(w[LINKS_USED]):
         marks[link] = 0
@@ -164,7 +168,7 @@ def _mark_neighbours(w: World) -> None:
 
 @with_links
 def _mark_events(w: World) -> None:
-    """Mark links that events name; events without a link name the first one, which does no harm."""
+    """Mark the links that events name. Events without a link have 0 and so mark the first link; that does no harm."""
     for th in range(w[THREADS]):
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]
@@ -179,16 +183,16 @@ def _mark_events(w: World) -> None:
 
 @with_links
 def _mark_what_these_need(w: World) -> None:
+    """For each marked link, mark the link in the other direction and the earlier link to the same peer, and repeat
+    this for the newly marked links."""
     marks = link_marks(w)
     found = True
     while found:
         found = False
         for link in range(w[LINKS_USED]):
             if marks[link]:
-                line = links32(w)[link]
-                if line[TWIN] >= 0 and not marks[line[TWIN]]:
-                    marks[line[TWIN]] = 1
-                    found = True
-                if line[PREVIOUS] >= 0 and not marks[line[PREVIOUS]]:
-                    marks[line[PREVIOUS]] = 1
-                    found = True
+                for field in (TWIN, PREVIOUS):
+                    other = links32(w)[link, field]
+                    if other >= 0 and not marks[other]:
+                        marks[other] = 1
+                        found = True

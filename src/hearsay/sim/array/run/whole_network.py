@@ -1,4 +1,4 @@
-"""Events of the whole network: faults, injections, samples of state, the ends of messages' windows.
+"""Events of the whole network: faults, injections, samples of state and scores, and the ends of messages' windows.
 
 A sample of state has the entries and bytes of `Router.state_size`."""
 
@@ -9,15 +9,15 @@ import numpy as np
 from hearsay.core.language.actions import Via
 from hearsay.core.language.events import EventKind
 from hearsay.core.language.sizes import SIMULATED_PEER_BYTES
-from hearsay.sim.array.episub.alarms import has_overlay, has_trees
-from hearsay.sim.array.episub.kept import expire_kept, stored_bytes
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.compiling import kernel
+from hearsay.sim.array.episub.basics import has_overlay, has_trees
+from hearsay.sim.array.episub.caches import expire_kept, stored_bytes
 from hearsay.sim.array.rules.calls import call_start
-from hearsay.sim.array.rules.direct import with_direct
 from hearsay.sim.array.rules.scores import sample_scores
-from hearsay.sim.array.run.arrivals import dial_arrives
-from hearsay.sim.array.run.faults import cut, heal, node_down, node_up
-from hearsay.sim.array.run.links import dial, dial_at_start
+from hearsay.sim.array.rules.special_peers import with_direct
+from hearsay.sim.array.run.dispatch import dial_arrives
+from hearsay.sim.array.run.faults import cut, dial_live, heal, node_down
+from hearsay.sim.array.run.links import dial, dial_at_start, has_room_for_links, with_links
 from hearsay.sim.array.travel.dials import next_arrival
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, is_cached, was_seen
@@ -40,7 +40,6 @@ from hearsay.sim.array.world.layout import (
     INJECT_FROM,
     IS_LAZY,
     JOINED,
-    KEPT_COUNT,
     KEPT_FIRST,
     KEPT_NEWER,
     LINGER,
@@ -51,7 +50,6 @@ from hearsay.sim.array.world.layout import (
     MESSAGE_BYTES,
     MESSAGES,
     MISSED,
-    MOST_SLOTS,
     NEEDS_LINKS,
     NEEDS_SLOTS,
     NETWORK_STARTS,
@@ -65,8 +63,6 @@ from hearsay.sim.array.world.layout import (
     REACHED_OF,
     REDIAL,
     SCRIPT,
-    SLOTS,
-    SLOTS_USED,
     STATUS,
     SUBSCRIBED,
     TOPIC,
@@ -74,7 +70,6 @@ from hearsay.sim.array.world.layout import (
     TOPICS,
     TRACKS_SINCE,
     UP,
-    WIDEN_FROM,
     World,
     cells,
     counts,
@@ -99,22 +94,21 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.payload import message_part
 from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.record import ELIGIBLE, PUBLISHES, REACHED, row, sending, sent
-from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, latency
+from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, latency
 from hearsay.trace.language.event_rows import publish_row, state_row
 
-with_links = only_with(HAS_LINKS)
 _PEER = SIMULATED_PEER_BYTES
 _SEEN_BYTES = SIMULATED_PEER_BYTES + 8
 
 
 @kernel
 def _sample(w: World, th: int, now: int, node: int) -> None:
-    """Record the size of a node's state."""
+    """Record the size of the state of a node's router."""
     count = 0
     size = 0
     for topic in range(w[TOPICS]):
         length = topics(w)[topic, TOPIC_LENGTH]
-        if members(w)[node, topic] & JOINED:
+        if is_in(w, node, topic):
             count += 1
             size += length
         for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -128,14 +122,14 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
             if flag & IN_FANOUT and members(w)[node, topic] & FANOUT:
                 count += 1
                 size += length + _PEER
+        if has_trees(w, node) and is_in(w, node, topic):
+            more, larger = _size_of_tree(w, now, node, topic)
+            count += more
+            size += larger
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, 0] & CONNECTED:
             count += 1
             size += _PEER
-    if has_trees(w, node):
-        more, larger = _size_of_trees(w, now, node)
-        count += more
-        size += larger
     for message in range(w[FIRST_MESSAGE], w[NEWEST]):
         if was_seen(w, now, node, message):
             count += 1
@@ -147,26 +141,19 @@ def _sample(w: World, th: int, now: int, node: int) -> None:
 
 
 @kernel
-def _size_of_trees(w: World, now: int, node: int) -> tuple[int, int]:
-    """Return the entries and bytes of lazy neighbours, passive lists, and messages that are kept."""
-    count = 0
-    size = 0
-    for topic in range(w[TOPICS]):
-        if members(w)[node, topic] & JOINED == 0:
-            continue
-        for slot in range(first_slot(w, node), end_slot(w, node)):
-            if flags(w)[slot, topic] & IS_LAZY:
-                count += 1
-                size += _PEER
-        if has_overlay(w, node):
-            count += overlays(w)[node, topic, PASSIVE_COUNT]
-            size += overlays(w)[node, topic, PASSIVE_COUNT] * _PEER
-        expire_kept(w, now, node, topic)
-        message = trees(w)[node, topic, KEPT_FIRST] if trees(w)[node, topic, KEPT_COUNT] else -1
-        while message >= 0:
-            count += 1
-            size += stored_bytes(w, node, message)
-            message = kept32(w)[node, column(w, message), KEPT_NEWER]
+def _size_of_tree(w: World, now: int, node: int, topic: int) -> tuple[int, int]:
+    """Return the number of entries and bytes of the lazy neighbours, the passive list and the kept messages of a
+    tree."""
+    count = overlays(w)[node, topic, PASSIVE_COUNT] if has_overlay(w, node) else 0
+    for slot in range(first_slot(w, node), end_slot(w, node)):
+        count += int(flags(w)[slot, topic] & IS_LAZY != 0)
+    size = count * _PEER
+    expire_kept(w, now, node, topic)
+    message = trees(w)[node, topic, KEPT_FIRST]
+    while message >= 0:
+        count += 1
+        size += stored_bytes(w, node, message)
+        message = kept32(w)[node, column(w, message), KEPT_NEWER]
     return count, size
 
 
@@ -174,24 +161,28 @@ TIME, TYPE, FIRST_NUMBER, SECOND_NUMBER = range(4)
 """Columns of `schedule`."""
 START_ALL, NODE_DOWN, NODE_UP, CUT_LINKS, HEAL_LINKS, SAMPLE_STATE, SAMPLE_SCORES, INJECT = range(8)
 _DIALS_AHEAD = 16
-"""While a dial is handled, the memory of the dial that is this many places later is prefetched."""
+"""While a first dial is made, memory is prefetched for the dial that is this number of places later."""
 _NEVER = 1 << 62
 
 
 @kernel
 def next_due(w: World) -> int:
+    """Return the time of the next line of `schedule`; a time after the end of every run if there is none."""
     return schedule(w)[w[GLOBALS_DONE], TIME] if w[GLOBALS_DONE] < w[GLOBALS] else _NEVER
 
 
 @kernel
 def next_close(w: World) -> int:
+    """Return the time at which the window of the next message ends; a time after the end of every run if there is
+    none."""
     message = w[CLOSED_UP_TO]
     return messages(w)[message, PUBLISHED] + w[LINGER] if message < w[MESSAGES] else _NEVER
 
 
 @kernel
 def run_what_is_due(w: World) -> bool:
-    """Handle the events of the whole network that are due now; return False if STATUS has a reason to stop before."""
+    """Handle the events of the whole network that are due now. Return False if Python has to do something before all
+    are handled; STATUS has the reason."""
     if next_close(w) == w[NOW]:
         close_windows(w, False)
     while w[STATUS] == OK and next_due(w) == w[NOW]:
@@ -209,13 +200,12 @@ def run_what_is_due(w: World) -> bool:
 
 @with_links
 def _has_room(w: World, links: int) -> bool:
-    """Return whether there is room for `links` new links and their slots; if not, set STATUS to what is needed."""
-    if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE]:
-        w[LINKS_WANTED] = links
-        w[STATUS] = NEEDS_LINKS
-    elif w[MOST_SLOTS] > w[WIDEN_FROM] or 2 * w[SLOTS_USED] + 4 * links > w[SLOTS]:
-        w[STATUS] = NEEDS_SLOTS
-    return w[STATUS] == OK
+    """Return whether there is room for `links` new links and their slots; if not, set STATUS to the reason."""
+    if has_room_for_links(w, links):
+        return True
+    w[LINKS_WANTED] = links
+    w[STATUS] = NEEDS_LINKS if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE] else NEEDS_SLOTS
+    return False
 
 
 @kernel
@@ -236,7 +226,8 @@ def _run_one(w: World, kind: int, first: int, second: int) -> None:
     elif kind == NODE_DOWN:
         node_down(w, lists.owner(w, first), now, first, second != 0)
     elif kind == NODE_UP:
-        node_up(w, lists.owner(w, first), now, first)
+        call_start(w, lists.owner(w, first), now, first)
+        dial_live(w, lists.owner(w, first), now, first, w[REDIAL])
     elif kind == CUT_LINKS:
         cut(w, 0, now, first)
     elif kind == HEAL_LINKS:
@@ -260,7 +251,8 @@ def sample_all_scores(w: World) -> None:
 
 @kernel
 def _start_all(w: World, now: int) -> None:
-    """Start the nodes that are up at first, then make their connections or, with QUIET_UNTIL, set NETWORK_STARTS."""
+    """Start the nodes that are up at the beginning, and make their first connections. With QUIET_UNTIL, set
+    NETWORK_STARTS instead of making connections."""
     for node in range(w[NODES]):
         if nodes32(w)[node, UP] == 0:
             continue
@@ -285,7 +277,7 @@ def _start_all(w: World, now: int) -> None:
 
 @with_direct
 def _connect_direct(w: World, now: int) -> None:
-    """Connect the direct peers that the plan does not connect."""
+    """Connect each pair of direct peers that are both up and not connected by the dials of the plan."""
     for place in range(direct_pairs(w).shape[0]):
         second = direct_pairs(w)[place, 1]
         reversed_ = w[HAS_NATTED] != 0 and natted(w)[second] != 0
@@ -297,7 +289,8 @@ def _connect_direct(w: World, now: int) -> None:
 
 @kernel
 def _inject(w: World, th: int, now: int, message: int) -> None:
-    """Send a message of the script to the nodes that the plan names, with latency, as an event PUBLISH."""
+    """Send a message of the script to the nodes that the plan names. Each of them gets an event PUBLISH after the
+    latency."""
     info = messages(w)[message]
     script = w[SCRIPT]
     row(w, th, publish_row(now, script, info[TOPIC], message, 0, info[DATA_BYTES]))
@@ -313,9 +306,9 @@ def _inject(w: World, th: int, now: int, message: int) -> None:
 
 @kernel
 def close_windows(w: World, ends: bool) -> None:
-    """Count the eligible nodes, and those reached, of each message whose window is over.
+    """For each message whose window is over, count the eligible nodes, and the eligible nodes that got the message.
 
-    When the run `ends`, do so for all published messages. Eligible nodes that were not reached get MISSED.
+    If the run `ends`, do so for all published messages. Eligible nodes without the message get the bit MISSED.
     """
     while w[CLOSED_UP_TO] < w[MESSAGES]:
         message = w[CLOSED_UP_TO]

@@ -1,1 +1,1 @@
-"""RPCs that nodes send, and how they travel."""
+"""Kernels that send the RPCs of nodes, and delay or lose them on their way."""

@@ -1,9 +1,9 @@
-"""Dials of routers that are under way (`sim.reference.connections.Connections.perform`).
+"""Dials of routers from their beginning to their arrival (`sim.reference.connections.Connections.dial_for_router`).
 
-Layout: a thread stores the new dials of its nodes in its first DIALS lines of `dials`. Between two parts of a bucket
-they move to `arrivals`, a heap of ARRIVALS lines. The fields of a line are: when the dial arrives, the node that
-dials, the number of the dial (counted by DIALS_MADE), its target, when the node dialled, and the node's STARTS at
-that time.
+Layout: a thread stores the new dials of its nodes in the first DIALS of its lines of `dials`. Between two parts of a
+bucket, these dials move to `arrivals`, a heap of ARRIVALS lines. The fields of a line are: the time at which the dial
+arrives, the node that dials, the number of the dial (DIALS_MADE counts dials), the target of the dial, the time at
+which the node dialled, and STARTS of the node at that time (LIFE).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.compiling import kernel, only_with
 from hearsay.sim.array.world.layout import (
     ARRIVALS,
     DIALLING,
@@ -29,13 +29,14 @@ from hearsay.sim.array.world.layout import (
     more32,
     nodes32,
 )
-from hearsay.sim.array.world.queue import push
+from hearsay.sim.array.world.queue import push, swap
 from hearsay.sim.array.world.slots import latency
 from hearsay.sim.reference.connections import MAX_DIALS
 
 ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
 BY_ROUTER = 1 << 32
-"""Bit of the payload of PEER_CONNECTED: the event ends a dial of the router. The bits below are LIFE of the dial."""
+"""A bit in the payload of PEER_CONNECTED: the event ends a dial of the router. The bits below it are LIFE of the
+dial."""
 _NEVER = 1 << 62
 
 with_dials = only_with(HAS_DIALS)
@@ -43,6 +44,8 @@ with_dials = only_with(HAS_DIALS)
 
 @with_dials
 def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None:
+    """Dial a target for the router of a node. If MAX_DIALS dials of the node are unanswered, the dial fails at
+    once."""
     life = nodes32(w)[node, STARTS]
     if more32(w)[node, DIALLING] >= MAX_DIALS:
         push(w, th, now, node, EventKind.DIAL_FAILED, target, life, 0)
@@ -63,13 +66,14 @@ def dial_for_router(w: World, th: int, now: int, node: int, target: int) -> None
 
 @kernel
 def next_arrival(w: World) -> int:
-    """Return when the next dial arrives, a time beyond every run if there is none."""
+    """Return the time at which the next dial arrives; a time after the end of every run if there is none."""
     return arrivals(w)[0, ARRIVES] if w[HAS_DIALS] and w[ARRIVALS] else _NEVER
 
 
 @with_dials
 def collect_dials(w: World) -> None:
-    """Move new dials from `dials` to the heap. Dials of a node that arrive at the same time keep their order."""
+    """Move new dials from `dials` to the heap `arrivals`. If dials of a node arrive at the same time, they keep their
+    order."""
     heap = arrivals(w)
     for th in range(w[THREADS]):
         for made in range(control(w)[th, DIALS]):
@@ -83,18 +87,19 @@ def collect_dials(w: World) -> None:
             heap[place, _NUMBER] = w[DIALS_MADE]
             w[DIALS_MADE] += 1
             while place > 0 and _is_earlier(heap, place, (place - 1) // 2):
-                _swap(heap, place, (place - 1) // 2)
+                swap(heap, place, (place - 1) // 2)
                 place = (place - 1) // 2
         control(w)[th, DIALS] = 0
 
 
 @with_dials
 def remove_arrival(w: World) -> None:
-    """Remove the first dial from the heap; its line is then the one behind the end of the heap."""
+    """Remove the first dial from the heap `arrivals`. Its line is then the line at the index ARRIVALS, behind the
+    heap."""
     heap = arrivals(w)
     size = w[ARRIVALS] - 1
     w[ARRIVALS] = size
-    _swap(heap, 0, size)
+    swap(heap, 0, size)
     place = 0
     while 2 * place + 1 < size:
         child = 2 * place + 1
@@ -102,7 +107,7 @@ def remove_arrival(w: World) -> None:
             child += 1
         if not _is_earlier(heap, child, place):
             return
-        _swap(heap, child, place)
+        swap(heap, child, place)
         place = child
 
 
@@ -112,11 +117,3 @@ def _is_earlier(heap: Any, a: int, b: int) -> bool:
         if heap[a, field] != heap[b, field]:
             return heap[a, field] < heap[b, field]
     return heap[a, _NUMBER] < heap[b, _NUMBER]
-
-
-@kernel
-def _swap(heap: Any, a: int, b: int) -> None:
-    for field in range(heap.shape[1]):
-        kept = heap[a, field]
-        heap[a, field] = heap[b, field]
-        heap[b, field] = kept

@@ -1,19 +1,21 @@
-"""The outbox of the present call: what the router sends, packed at the end of the call (`core.shell.outbox`).
+"""The outbox of the present call: the parts that the router sends (`core.shell.outbox`).
 
-Most calls send one message, or one topic's gossip, to a few neighbours. Then `outbox` has the short form, a list of
-slots, and `control` describes the part: OUT_MODE, OUT_MESSAGE (the message, or the index of ids in `scratch`),
-OUT_VIA (how the message is sent, or the number of ids) and OUT_TOPIC. Otherwise `outbox` has an entry for each part.
-OUT_COUNT is the number of slots or entries.
+The parts are packed into RPCs at the end of the call.
+
+Layout: `outbox` has an entry for each part and neighbour (`parts.py`). Most calls send one message, or the gossip of
+one topic, to a few neighbours. Then the outbox has the short form: OUT_SHORT is 1, OUT_KEY, OUT_VALUE and OUT_IDS
+describe the part, and the entries have only the slots of the neighbours that get this part. OUT_COUNT is the number
+of entries.
 """
 
 from __future__ import annotations
 
-from hearsay.core.language.sizes import SIMULATED_ID_FIELD, iwant_size
-from hearsay.sim.array.machine.compiling import kernel, only_with
-from hearsay.sim.array.travel.packing import send_mixed
+from hearsay.core.language.sizes import SIMULATED_ID_FIELD, field_size
+from hearsay.sim.array.compiling import kernel, only_with
 from hearsay.sim.array.travel.parts import (
     CLASS_SHIFT,
     FEATURES_CLASS,
+    ID_MASK,
     IDS,
     IHAVE_CLASS,
     IWANT_CLASS,
@@ -33,23 +35,20 @@ from hearsay.sim.array.travel.parts import (
     tree_key,
     tree_value,
     without_others,
-    write_ihave,
-    write_message,
-    write_tree_part,
 )
-from hearsay.sim.array.travel.sending import send_copy, send_gossip, send_rpc, send_unwanted
-from hearsay.sim.array.travel.transport import ask_for_links
+from hearsay.sim.array.travel.sending import part_alone, send_copy, send_framed, send_in_event, send_mixed, send_rpc
 from hearsay.sim.array.world.layout import (
     ALONE,
     HAS_EPISUB,
     HAS_FEATURES,
     HAS_LINKS,
+    LINK32,
     NAMES,
     OUT_COUNT,
-    OUT_MESSAGE,
-    OUT_MODE,
-    OUT_TOPIC,
-    OUT_VIA,
+    OUT_IDS,
+    OUT_KEY,
+    OUT_SHORT,
+    OUT_VALUE,
     OUTBOX_FULL,
     PUBLISHER,
     SCRATCH_USED,
@@ -62,10 +61,12 @@ from hearsay.sim.array.world.layout import (
     arena,
     bytes_out,
     control,
+    links_of,
     messages,
     outbox,
     peers,
     scratch,
+    touch_links32,
     urgent,
 )
 from hearsay.sim.array.world.payload import (
@@ -82,12 +83,9 @@ from hearsay.sim.array.world.payload import (
     topic_part,
     write_part,
 )
-from hearsay.sim.array.world.queue import GOSSIP_SPAN
+from hearsay.sim.array.world.queue import GOSSIP_SPAN, gossip_payload, gossip_rest, topic_payload
 from hearsay.sim.array.world.record import sending
 
-EMPTY, ONE_MESSAGE, ONE_IHAVE, MIXED, ONE_ANNOUNCEMENT = range(5)
-"""Values of OUT_MODE. MIXED: an entry for each part; ONE_…: the short form, ONE_ANNOUNCEMENT for an IHAVE of
-episub."""
 part_of_12 = only_with(USES_12)
 part_of_episub = only_with(HAS_EPISUB)
 
@@ -110,25 +108,39 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
 
 @kernel
 def _mix_in(w: World, th: int) -> None:
-    """Turn the short form into entries."""
+    """If the outbox has the short form, change it into the form in which each entry describes its part."""
     line = control(w)[th]
-    mode = line[OUT_MODE]
-    if mode == MIXED:
+    if not line[OUT_SHORT]:
         return
+    line[OUT_SHORT] = 0
     entries = outbox(w)[th]
     for place in range(line[OUT_COUNT]):
-        if mode == ONE_MESSAGE:
-            entries[place, KEY] = _message_key(w, line[OUT_MESSAGE])
-            entries[place, VALUE] = line[OUT_VIA]
-        elif mode == ONE_ANNOUNCEMENT:
-            entries[place, KEY] = tree_key(place, line[OUT_TOPIC])
-            entries[place, VALUE] = tree_value(IHAVE, line[OUT_VIA])
-            entries[place, IDS] = line[OUT_MESSAGE]
-        else:
-            entries[place, KEY] = IHAVE_CLASS << CLASS_SHIFT | line[OUT_TOPIC] << TOPIC_SHIFT
-            entries[place, VALUE] = line[OUT_VIA]
-            entries[place, IDS] = line[OUT_MESSAGE]
-    line[OUT_MODE] = MIXED
+        entries[place, KEY] = line[OUT_KEY]
+        entries[place, VALUE] = line[OUT_VALUE]
+        entries[place, IDS] = line[OUT_IDS]
+
+
+@kernel
+def _begin(w: World, th: int, key: int, value: int, ids: int) -> bool:
+    """Begin to send a part to neighbours, in the short form if the outbox is empty. Return whether the short form is
+    used."""
+    line = control(w)[th]
+    if line[OUT_COUNT]:
+        _mix_in(w, th)
+        return False
+    line[OUT_SHORT] = 1
+    line[OUT_KEY] = key
+    line[OUT_VALUE] = value
+    line[OUT_IDS] = ids
+    return True
+
+
+@kernel
+def _put_slot(w: World, th: int, slot: int) -> None:
+    """Add a neighbour to those that get the part of the short form."""
+    line = control(w)[th]
+    outbox(w)[th, line[OUT_COUNT], SLOT] = slot
+    line[OUT_COUNT] += 1
 
 
 @kernel
@@ -138,31 +150,23 @@ def _message_key(w: World, message: int) -> int:
 
 @kernel
 def begin_message(w: World, th: int, message: int, via: int) -> bool:
-    """Begin to send a message; return whether the short form is used, as it is if the outbox is empty."""
-    line = control(w)[th]
-    if line[OUT_COUNT]:
-        _mix_in(w, th)
-        return False
-    line[OUT_MODE] = ONE_MESSAGE
-    line[OUT_MESSAGE] = message
-    line[OUT_VIA] = via
-    return True
+    """Begin to send a message to neighbours. Return whether the short form is used; `put_message` needs this
+    value."""
+    return _begin(w, th, _message_key(w, message), via, 0)
 
 
 @kernel
 def put_message(w: World, th: int, slot: int, message: int, via: int, short: bool) -> None:
-    """Send a message to a neighbour; `short` is what `begin_message` returned."""
+    """Put a message to a neighbour into the outbox; `short` is what `begin_message` returned."""
     if short:
-        line = control(w)[th]
-        outbox(w)[th, line[OUT_COUNT], SLOT] = slot
-        line[OUT_COUNT] += 1
+        _put_slot(w, th, slot)
     else:
         _put(w, th, slot, _message_key(w, message), via, 0)
 
 
 @kernel
 def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
-    """Send a message to a neighbour, unless that is `came_from` or the publisher."""
+    """Put a message to a neighbour into the outbox, unless the neighbour is `came_from` or the publisher."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
         put_message(w, th, slot, message, via, short)
@@ -170,48 +174,51 @@ def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from:
 
 @kernel
 def begin_ihave(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Begin to send an IHAVE, with `count` ids in `scratch` from `ids` on; return whether the short form is used."""
-    line = control(w)[th]
-    if line[OUT_COUNT]:
-        _mix_in(w, th)
-        return False
-    line[OUT_MODE] = ONE_IHAVE
-    line[OUT_TOPIC] = topic
-    line[OUT_MESSAGE] = ids
-    line[OUT_VIA] = count
-    return True
+    """Begin to send an IHAVE, with `count` ids in `scratch` from the index `ids` on. Return whether the short form is
+    used."""
+    return _begin(w, th, IHAVE_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, count, ids)
 
 
 @kernel
 def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, short: bool) -> None:
+    """Put an IHAVE to a neighbour into the outbox; `short` is what `begin_ihave` returned."""
     if short:
-        line = control(w)[th]
-        outbox(w)[th, line[OUT_COUNT], SLOT] = slot
-        line[OUT_COUNT] += 1
+        _put_slot(w, th, slot)
     else:
         _put(w, th, slot, IHAVE_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, count, ids)
 
 
 @part_of_episub
+def write_word(w: World, th: int, word: int) -> None:
+    """Add a word to the end of `scratch`; if `scratch` is full, set STATUS."""
+    line = control(w)[th]
+    place = line[SCRATCH_USED]
+    if place == scratch(w).shape[1]:
+        w[STATUS] = OUTBOX_FULL
+        return
+    scratch(w)[th, place] = word
+    line[SCRATCH_USED] = place + 1
+
+
+@part_of_episub
 def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Begin to send an IHAVE of episub, as `begin_ihave` does, with announcements in place of ids."""
-    is_short = begin_ihave(w, th, topic, ids, count)
-    if is_short:
-        control(w)[th, OUT_MODE] = ONE_ANNOUNCEMENT
-    return is_short
+    """Begin to send an IHAVE of episub. Do as `begin_ihave` does, but with announcements in place of ids."""
+    return _begin(w, th, tree_key(0, topic), tree_value(IHAVE, count), ids)
 
 
 @part_of_episub
 def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: int, short: bool) -> None:
+    """Put an IHAVE of episub to a neighbour into the outbox; `short` is what `begin_announcement` returned."""
     if short:
-        put_ihave(w, th, slot, topic, ids, count, short)
+        _put_slot(w, th, slot)
     else:
         put_tree_part(w, th, slot, IHAVE, topic, ids, count)
 
 
 @part_of_episub
 def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
-    """Send a part of episub, with its ids in `scratch`. Such parts keep the order in which they are put."""
+    """Put a part of episub, with its ids in `scratch`, into the outbox. Parts of episub are sent in the order in
+    which they are put."""
     _put(w, th, slot, tree_key(control(w)[th, OUT_COUNT], topic), tree_value(kind, count), ids)
 
 
@@ -222,13 +229,13 @@ def put_subscription(w: World, th: int, slot: int, topic: int, value: int) -> No
 
 @part_of_features
 def put_features(w: World, th: int, slot: int, own: int) -> None:
-    """Send a peer the extensions of this router, in the first RPC that it receives (EXT-1)."""
+    """Put the extensions of the node's router into the outbox, for the first RPC to a neighbour (EXT-1)."""
     _put(w, th, slot, FEATURES_CLASS << CLASS_SHIFT, own, 0)
 
 
 @part_of_features
 def put_alone(w: World, th: int, slot: int, rpc: int) -> None:
-    """Send an RPC in the arena after all others of the call (PARTIAL-5)."""
+    """Put an RPC in the arena into `alone`: the RPC is sent after the parts in the outbox (PARTIAL-5)."""
     line = control(w)[th]
     entries = alone(w)[th]
     place = line[ALONE]
@@ -254,13 +261,13 @@ def put_graft(w: World, th: int, slot: int, topic: int) -> None:
 
 @kernel
 def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
-    """Send a PRUNE; `extras` is its content except the topic, see `prune_extras`; 0 for none."""
+    """Put a PRUNE into the outbox; `extras` is its content except the topic (`prune_extras`), 0 for none."""
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
 @part_of_12
 def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
-    """Send a neighbour an IDONTWANT, before all other parts of the call (OUT-3)."""
+    """Put an IDONTWANT to a neighbour into `urgent`: the IDONTWANT is sent before the parts in the outbox (OUT-3)."""
     line = control(w)[th]
     entries = urgent(w)[th]
     place = line[URGENT]
@@ -280,7 +287,7 @@ def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
 def clear_prune_peers(w: World, th: int, slot: int) -> None:
     """Remove the names of other peers from a neighbour's PRUNEs in the outbox."""
     entries = outbox(w)[th]
-    if control(w)[th, OUT_MODE] == MIXED:
+    if not control(w)[th, OUT_SHORT]:
         for place in range(control(w)[th, OUT_COUNT]):
             if entries[place, SLOT] == slot and entries[place, KEY] >> CLASS_SHIFT == MESH_CLASS:
                 entries[place, IDS] = without_others(entries[place, IDS])
@@ -298,41 +305,51 @@ def is_addressed(w: World, th: int, slot: int) -> bool:
 
 @kernel
 def flush(w: World, th: int, now: int, node: int) -> None:
-    """Send the parts in the outbox, and empty it."""
+    """Send the IDONTWANTs in `urgent`, then the parts in the outbox, then the RPCs in `alone`, and empty these
+    three."""
     line = control(w)[th]
     if line[URGENT]:
         _flush_urgent(w, th, now, node)
-    count = line[OUT_COUNT]
-    mode = line[OUT_MODE]
+    if line[OUT_COUNT] and line[OUT_SHORT]:
+        _flush_short(w, th, now, node)
+    elif line[OUT_COUNT]:
+        send_mixed(w, th, now, node, line[OUT_COUNT])
     line[OUT_COUNT] = 0
-    line[OUT_MODE] = EMPTY
-    if count:
-        entries = outbox(w)[th]
-        if w[HAS_LINKS] and mode != MIXED:
-            ask_for_links(w, th, count)
-        if mode == ONE_MESSAGE and not is_counted_alike(w, node, line[OUT_MESSAGE], line[OUT_VIA]):
-            _send_to_all(w, th, now, node, count, _message_alone(w, th, node, line[OUT_MESSAGE], line[OUT_VIA]))
-        elif mode == ONE_MESSAGE:
-            part = message_part(w, line[OUT_MESSAGE], hops_from(w, node, line[OUT_MESSAGE]), line[OUT_VIA])
-            common = sending(w, now, node, part)
-            left = 0
-            for place in range(count):
-                left += send_copy(w, th, now, node, entries[place, SLOT], part, common)
-            bytes_out(w)[node] += left
-        elif mode == ONE_IHAVE and _is_short(w, th, line[OUT_MESSAGE], line[OUT_VIA]):
-            _send_gossip(w, th, now, node, count, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
-        elif mode == ONE_IHAVE:
-            rpc = _ihave_alone(w, th, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
-            _send_to_all(w, th, now, node, count, rpc)
-        elif mode == ONE_ANNOUNCEMENT:
-            rpc = _announcement_alone(w, th, line[OUT_TOPIC], line[OUT_MESSAGE], line[OUT_VIA])
-            _send_to_all(w, th, now, node, count, rpc)
-        else:
-            send_mixed(w, th, now, node, count)
+    line[OUT_SHORT] = 0
     line[SCRATCH_USED] = 0
     line[NAMES] = 0
     if w[HAS_FEATURES]:
         _flush_alone(w, th, now, node)
+
+
+@kernel
+def _flush_short(w: World, th: int, now: int, node: int) -> None:
+    """Send the part of the short form to all neighbours in the entries."""
+    line = control(w)[th]
+    entries = outbox(w)[th]
+    count = line[OUT_COUNT]
+    if w[HAS_LINKS]:
+        for place in range(count):
+            touch_links32(w, links_of(w)[entries[place, SLOT]] * LINK32)
+    part_class = line[OUT_KEY] >> CLASS_SHIFT
+    message = line[OUT_KEY] & ID_MASK
+    if part_class == MESSAGE_CLASS and is_counted_alike(w, node, message, line[OUT_VALUE]):
+        part = message_part(w, message, hops_from(w, node, message), line[OUT_VALUE])
+        common = sending(w, now, node, part)
+        left = 0
+        for place in range(count):
+            left += send_copy(w, th, now, node, entries[place, SLOT], part, common)
+        bytes_out(w)[node] += left
+    elif part_class == IHAVE_CLASS and _fits_an_event(w, th, line[OUT_IDS], line[OUT_VALUE]):
+        _send_gossip(w, th, now, node, count, line[OUT_KEY] >> TOPIC_SHIFT & ID_MASK, line[OUT_IDS], line[OUT_VALUE])
+    else:
+        _mix_in(w, th)
+        rpc = part_alone(w, th, node, 0, 1)
+        frame(w, rpc)
+        hold(w, th, rpc)
+        for place in range(count):
+            send_rpc(w, th, now, node, entries[place, SLOT], rpc)
+        release(w, th, rpc)
 
 
 @part_of_features
@@ -345,41 +362,13 @@ def _flush_alone(w: World, th: int, now: int, node: int) -> None:
         release(w, th, entries[place, 1])
 
 
-@kernel
-def _send_to_all(w: World, th: int, now: int, node: int, count: int, rpc: int) -> None:
-    """Send an RPC to all neighbours that the outbox names."""
-    hold(w, th, rpc)
-    for place in range(count):
-        send_rpc(w, th, now, node, outbox(w)[th, place, SLOT], rpc)
-    release(w, th, rpc)
-
-
-@part_of_episub
-def _message_alone(w: World, th: int, node: int, message: int, via: int) -> int:
-    """Return an RPC with a message that names its hops."""
-    rpc = allocate(w, th, HEADER + PART + 1)
-    arena(w)[rpc] = 1
-    write_message(w, node, rpc, 0, HEADER + PART, message, via)
-    frame(w, rpc)
-    return rpc
-
-
-@part_of_episub
-def _announcement_alone(w: World, th: int, topic: int, ids: int, count: int) -> int:
-    rpc = allocate(w, th, HEADER + PART + count)
-    arena(w)[rpc] = 1
-    write_tree_part(w, th, rpc, 0, HEADER + PART, topic, tree_value(IHAVE, count), ids)
-    frame(w, rpc)
-    return rpc
-
-
 @part_of_12
 def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
-    """Send one IDONTWANT to each neighbour in `urgent`, whose entries are sorted by slot."""
+    """Send each neighbour in `urgent` one IDONTWANT with all ids for it. The entries are sorted by slot."""
     line = control(w)[th]
     entries = urgent(w)[th]
-    size = size_alone(iwant_size(SIMULATED_ID_FIELD))
-    common = sending(w, now, node, topic_part(IDONTWANT, -1, size, 1))
+    alone_part = topic_part(IDONTWANT, -1, size_alone(field_size(SIMULATED_ID_FIELD)), 1)
+    common = sending(w, now, node, alone_part)
     count = line[URGENT]
     line[URGENT] = 0
     start = 0
@@ -389,30 +378,30 @@ def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
         while end < count and entries[end, 0] == slot:
             end += 1
         if end == start + 1 and not w[HAS_LINKS]:
-            send_unwanted(w, th, now, node, slot, entries[start, 1], size, common)
+            bytes_out(w)[node] += alone_part.size
+            payload = topic_payload(IDONTWANT, entries[start, 1])
+            send_in_event(w, th, now, node, slot, alone_part, payload, -1, 0, common)
         else:
             rpc = allocate(w, th, HEADER + PART + end - start)
             arena(w)[rpc] = 1
-            part = topic_part(IDONTWANT, -1, iwant_size((end - start) * SIMULATED_ID_FIELD), end - start)
+            part = topic_part(IDONTWANT, -1, field_size((end - start) * SIMULATED_ID_FIELD), end - start)
             write_part(w, rpc, 0, part, HEADER + PART)
             for place in range(start, end):
                 arena(w)[rpc + HEADER + PART + place - start] = entries[place, 1]
-            frame(w, rpc)
-            hold(w, th, rpc)
-            send_rpc(w, th, now, node, slot, rpc)
-            release(w, th, rpc)
+            send_framed(w, th, now, node, slot, rpc)
         start = end
 
 
 @kernel
-def _is_short(w: World, th: int, ids: int, count: int) -> bool:
-    """Return whether an IHAVE fits into the two words of an event."""
+def _fits_an_event(w: World, th: int, ids: int, count: int) -> bool:
+    """Return whether an IHAVE fits into the two words of an event, and links need no memory."""
     known = scratch(w)[th]
     return not w[HAS_LINKS] and known[ids + count - 1] - known[ids] <= GOSSIP_SPAN
 
 
 @kernel
 def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int, ids: int, count: int) -> None:
+    """Send an IHAVE in events. An event has the first message, and a bit for each further message."""
     known = scratch(w)[th]
     first = known[ids]
     others = 0
@@ -420,16 +409,9 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
         others |= 1 << (known[place] - first - 1)
     part = topic_part(IHAVE, topic, size_alone(ihave_bytes(w, topic, count)), count)
     common = sending(w, now, node, part)
+    payload = gossip_payload(first, others)
+    via, hops = gossip_rest(others)
     entries = outbox(w)[th]
     for place in range(copies):
-        send_gossip(w, th, now, node, entries[place, SLOT], part, first, others, common)
+        send_in_event(w, th, now, node, entries[place, SLOT], part, payload, via, hops, common)
     bytes_out(w)[node] += copies * part.size
-
-
-@kernel
-def _ihave_alone(w: World, th: int, topic: int, ids: int, count: int) -> int:
-    rpc = allocate(w, th, HEADER + PART + count)
-    arena(w)[rpc] = 1
-    write_ihave(w, th, rpc, 0, HEADER + PART, topic, ids, count)
-    frame(w, rpc)
-    return rpc

@@ -1,8 +1,9 @@
-"""Entries of the outbox, and the parts of RPCs: written into the arena, with their sizes on the wire.
+"""Entries of the outbox, and kernels that write their parts into the arena, with the sizes of the parts on the wire.
 
-Layout: an entry is a slot, a key, a value and the index of its ids in `scratch`; in place of the index, a PRUNE has
-its content (`prune_extras`). The key is made of a class, which stands for kinds of parts, a topic and a message, so
-the order by slot and key is the order of parts in RPCs."""
+Layout: an entry is a slot, a key, a value and the index of the part's ids in `scratch`. In place of the index, a
+PRUNE has its content (`prune_extras`). The key has three fields: a class (one or more kinds of parts), a topic and a
+message. So entries that are sorted by slot and key are in the order of parts in RPCs. Only GRAFT and PRUNE share a
+class; their order is not that of keys."""
 
 from __future__ import annotations
 
@@ -19,9 +20,7 @@ from hearsay.core.language.sizes import (
     features_size,
     field_size,
     framed_size,
-    graft_size,
     ihave_size,
-    iwant_size,
     number_size,
     packed_size,
     prune_size,
@@ -30,7 +29,7 @@ from hearsay.core.language.sizes import (
     use_size,
     varint_size,
 )
-from hearsay.sim.array.machine.compiling import inlined, kernel, only_with
+from hearsay.sim.array.compiling import inlined, kernel, only_with
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     EXCHANGES_PARTS,
@@ -41,7 +40,6 @@ from hearsay.sim.array.world.layout import (
     KEPT_HOPS,
     MESSAGE_PART_BYTES,
     TESTS,
-    TOPIC,
     TOPIC_LENGTH,
     World,
     arena,
@@ -89,19 +87,19 @@ SUBSCRIPTION_CLASS, MESSAGE_CLASS = range(2)
 IHAVE_CLASS, IWANT_CLASS, MESH_CLASS = (2 + CONTROL.index(kind) for kind in (IHAVE, IWANT, MESH_CONTROL[0]))
 FEATURES_CLASS = 2 + CONTROL.index(FEATURES)
 TREE_CLASS = 2 + len(CONTROL)
-"""The class of parts of episub. In place of the topic, their keys have the index of the entry in the outbox; in place
-of the message, the topic."""
+"""The class of all parts of episub. The key of such a part has the index of the entry in the outbox in place of the
+topic, and the topic in place of the message."""
 _TREE_KIND = 8
-"""The number of bits for the kind of a part of episub in its value; above them is the number of its ids."""
+"""The number of lowest bits for the kind, in the value of an entry with a part of episub. The bits above are the
+number of ids."""
 part_of_features = only_with(HAS_FEATURES)
 
 
 @kernel
 def sort_entries(entries: Any, count: int) -> None:
-    """Sort by slot and key, stably: short runs by insertion, then by merges that use the room behind the entries."""
-    run = 16
-    for start in range(0, count, run):
-        _sort_run(entries, start, min(start + run, count))
+    """Sort the first `count` entries by slot and key with a stable merge sort. It needs room for `count` entries
+    behind them."""
+    run = 1
     while run < count:
         for start in range(0, count, 2 * run):
             middle = min(start + run, count)
@@ -136,23 +134,6 @@ def _merge(entries: Any, start: int, middle: int, end: int, spare: int) -> None:
             entries[place, field] = entries[taken, field]
 
 
-@kernel
-def _sort_run(entries: Any, start: int, end: int) -> None:
-    for place in range(start + 1, end):
-        slot, key, value, ids = entries[place, 0], entries[place, 1], entries[place, 2], entries[place, 3]
-        at = place
-        while at > start and (
-            entries[at - 1, SLOT] > slot or (entries[at - 1, SLOT] == slot and entries[at - 1, KEY] > key)
-        ):
-            for field in range(4):
-                entries[at, field] = entries[at - 1, field]
-            at -= 1
-        entries[at, 0] = slot
-        entries[at, 1] = key
-        entries[at, 2] = value
-        entries[at, 3] = ids
-
-
 @inlined
 def tree_key(place: int, topic: int) -> int:
     return TREE_CLASS << CLASS_SHIFT | place << TOPIC_SHIFT | topic
@@ -174,25 +155,28 @@ def tree_ids(value: int) -> int:
 
 
 _NAMES = 40
-"""The lowest bit, in the content of a PRUNE, of the index in `names` of the peers that it names."""
+"""The number of the lowest bit, in the content of a PRUNE, of an index in `names`. The peers that the PRUNE names
+begin there."""
 _SECONDS = (1 << (_NAMES - OTHERS_BITS)) - 1
 
 
 @kernel
 def hops_from(w: World, node: int, message: int) -> Any:
-    """Return the hops from the publisher to the receiver of a copy that the node sends."""
+    """Return the number of hops from the publisher of a message to the receiver of a copy that the node sends."""
     return np.int64(cells(w)[node, column(w, message)] >> np.uint64(HOPS)) + 1
 
 
 @kernel
 def hops_named(w: World, node: int, message: int) -> int:
-    """Return the hops that the node's copies in a tree name: those that its router counts, plus one."""
+    """Return the value of the field with the hops in the node's copies in a tree: the hops that the node's router
+    computed, plus one."""
     return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
 
 
 @kernel
 def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
-    """Return whether a copy names no hops, or those from the publisher: an event has room for one number of hops."""
+    """Return whether a copy has no field with its hops, or one with the real number of hops. Then the copy fits into
+    an event, which has room for only one number of hops."""
     if not w[HAS_EPISUB] or not names_hops(via):
         return True
     return hops_named(w, node, message) == hops_from(w, node, message)
@@ -200,7 +184,8 @@ def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
 
 @inlined
 def prune_extras(seconds: int, others: int, names_at: int) -> int:
-    """Return the content of a PRUNE: its backoff, the number of peers that it names, and their index in `names`."""
+    """Return the content of a PRUNE in one word: its backoff in seconds, the number of peers that it names, and the
+    index of the first of these peers in `names`."""
     return names_at << _NAMES | seconds << OTHERS_BITS | others
 
 
@@ -226,56 +211,87 @@ def subscription_value(subscribe: int, use: int) -> int:
 
 
 @kernel
-def write_subscription(w: World, rpc: int, index: int, at: int, topic: int, value: int) -> None:
-    kind = SUBSCRIBE if value & 1 else UNSUBSCRIBE
-    use = value >> 1
-    if use:
-        arena(w)[rpc + at] = use
-    part = topic_part(kind, topic, subscription_bytes(w, topic, use), 1)
-    write_part(w, rpc, index, part, at if use else 0)
-
-
-@kernel
 def subscription_bytes(w: World, topic: int, use: int) -> int:
     return subscription_size(topic_size(w, topic) + use_size(use))
 
 
-@part_of_features
-def write_features(w: World, rpc: int, index: int, own: int) -> None:
-    size = features_size(own & EXCHANGES_PARTS != 0, own & TESTS != 0)
-    write_part(w, rpc, index, topic_part(FEATURES, -1, size, 1), 0)
+@kernel
+def part_of(w: World, th: int, node: int, place: int, count: int) -> Part:
+    """Return the part of the entry `place`; its size does not include the framing. `count` is the number of entries
+    with ids of an IWANT."""
+    entry = outbox(w)[th, place]
+    part_class = entry[KEY] >> CLASS_SHIFT
+    topic = entry[KEY] >> TOPIC_SHIFT & ID_MASK
+    value = entry[VALUE]
+    if part_class == MESSAGE_CLASS:
+        message = entry[KEY] & ID_MASK
+        size = messages(w)[message, MESSAGE_PART_BYTES]
+        if w[HAS_EPISUB] and names_hops(value):
+            size = size_with_hops(w, message, hops_named(w, node, message))
+        return make_part(PUBLISH, topic, message, hops_from(w, node, message), size, 1, value)
+    if part_class == SUBSCRIPTION_CLASS:
+        return topic_part(SUBSCRIBE if value & 1 else UNSUBSCRIBE, topic, subscription_bytes(w, topic, value >> 1), 1)
+    if part_class == IHAVE_CLASS:
+        return topic_part(IHAVE, topic, ihave_bytes(w, topic, value), value)
+    if part_class == IWANT_CLASS:
+        return topic_part(IWANT, -1, field_size(count * SIMULATED_ID_FIELD), count)
+    if w[HAS_EPISUB] and part_class == TREE_CLASS:
+        return _tree_part(w, th, tree_kind(value), entry[KEY] & ID_MASK, entry[IDS], tree_ids(value))
+    if w[HAS_FEATURES] and part_class == FEATURES_CLASS:
+        return topic_part(FEATURES, -1, features_size(value & EXCHANGES_PARTS != 0, value & TESTS != 0), 1)
+    return topic_part(value, topic, mesh_control_bytes(w, topic, value, entry[IDS]), 1)
 
 
 @kernel
-def write_message(w: World, node: int, rpc: int, index: int, at: int, message: int, via: int) -> None:
-    info = messages(w)[message]
-    hops = hops_from(w, node, message)
-    size = info[MESSAGE_PART_BYTES]
-    if w[HAS_EPISUB] and names_hops(via):
-        named = hops_named(w, node, message)
-        size = size_with_hops(w, message, named)
-        arena(w)[rpc + at] = named
-    else:
-        at = 0
-    write_part(w, rpc, index, make_part(PUBLISH, info[TOPIC], message, hops, size, 1, via), at)
+def words_of(w: World, entries: Any, place: int, following: int) -> Any:
+    """Return the number of words that the part of the entries from `place` to `following` needs after its first
+    eight. These further words are ids, or the content of a part without ids."""
+    part_class = entries[place, KEY] >> CLASS_SHIFT
+    if part_class == IHAVE_CLASS:
+        return entries[place, VALUE]
+    if part_class == IWANT_CLASS:
+        return following - place
+    if part_class == SUBSCRIPTION_CLASS:
+        return int(entries[place, VALUE] >> 1 != 0)
+    if w[HAS_EPISUB] and part_class == TREE_CLASS:
+        return tree_ids(entries[place, VALUE])
+    if w[HAS_EPISUB] and part_class == MESSAGE_CLASS:
+        return int(names_hops(entries[place, VALUE]))
+    return prune_words(w, entries[place, IDS]) if part_class == MESH_CLASS else 0
 
 
 @kernel
-def write_tree_part(w: World, th: int, rpc: int, index: int, at: int, topic: int, value: int, ids: int) -> None:
-    kind = tree_kind(value)
-    count = tree_ids(value)
-    known = scratch(w)[th]
-    for place in range(count):
-        arena(w)[rpc + at + place] = known[ids + place]
-    part = tree_part(w, th, kind, topic, ids, count)
+def write_entries(w: World, th: int, node: int, rpc: int, index: int, at: int, place: int, following: int) -> int:
+    """Write the part of the entries from `place` to `following` as part `index` of an RPC.
+
+    `at` is the index of the part's ids, counted from the first word of the RPC. Return this index for the next part.
+    """
+    entries = outbox(w)[th]
+    store = arena(w)
+    words = words_of(w, entries, place, following)
+    write_part(w, rpc, index, part_of(w, th, node, place, following - place), at if words else 0)
+    part_class = entries[place, KEY] >> CLASS_SHIFT
+    ids = entries[place, IDS]
+    for number in range(words):
+        if part_class == IHAVE_CLASS or part_class == TREE_CLASS:
+            word = scratch(w)[th, ids + number]
+        elif part_class == IWANT_CLASS:
+            word = entries[place + number, KEY] & ID_MASK
+        elif part_class == SUBSCRIPTION_CLASS:
+            word = entries[place, VALUE] >> 1
+        elif part_class == MESSAGE_CLASS:
+            word = hops_named(w, node, entries[place, KEY] & ID_MASK)
+        else:
+            word = ids if number == 0 else names(w)[th, (ids >> _NAMES) + number - 1]
+        store[rpc + at + number] = word
+    return int(at + words)
+
+
+@kernel
+def _tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) -> Part:
+    """Return a part of episub; `ids` is the index in `scratch` of its ids or content, and `count` their number."""
     if w[HAS_OVERLAY] and kind > PRUNE:
-        part = _overlay_part(w, th, kind, topic, ids, count)
-    write_part(w, rpc, index, part, at if count else 0)
-
-
-@kernel
-def tree_part(w: World, th: int, kind: int, topic: int, ids: int, count: int) -> Part:
-    """Return an IHAVE, GRAFT or PRUNE of episub, with its ids in `scratch`."""
+        return _overlay_part(w, th, kind, topic, ids, count)
     hops = 0
     if kind == IHAVE:
         for place in range(ids, ids + count):
@@ -290,7 +306,8 @@ _LONGEST_VARINT = 10
 
 @kernel
 def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: int) -> Part:
-    """Return a part about the overlay, with its content in `scratch` (`episub/overlay_parts.py`)."""
+    """Return a part about the overlay; `start` is the index of its content in `scratch`
+    (`episub/overlay_parts.py`)."""
     content = scratch(w)[th]
     named = content[start + 1]
     if kind == PartKind.GETTOPICS:
@@ -311,56 +328,28 @@ def _overlay_part(w: World, th: int, kind: int, topic: int, start: int, count: i
 
 
 @kernel
-def write_ihave(w: World, th: int, rpc: int, index: int, at: int, topic: int, ids: int, count: int) -> None:
-    write_part(w, rpc, index, topic_part(IHAVE, topic, ihave_bytes(w, topic, count), count), at)
-    store = arena(w)
-    known = scratch(w)[th]
-    for place in range(count):
-        store[rpc + at + place] = known[ids + place]
-
-
-@kernel
 def ihave_bytes(w: World, topic: int, count: int) -> int:
     return ihave_size(topic_size(w, topic), count * SIMULATED_ID_FIELD)
 
 
 @kernel
-def write_iwant(w: World, th: int, rpc: int, index: int, at: int, place: int, count: int) -> None:
-    write_part(w, rpc, index, topic_part(IWANT, -1, iwant_size(count * SIMULATED_ID_FIELD), count), at)
-    store = arena(w)
-    entries = outbox(w)[th]
-    for wanted in range(count):
-        store[rpc + at + wanted] = entries[place + wanted, KEY] & ID_MASK
-
-
-@kernel
-def write_mesh_control(w: World, th: int, rpc: int, index: int, at: int, topic: int, kind: int, extras: int) -> None:
-    """Write a GRAFT or PRUNE; the content of a PRUNE except its topic takes the place of ids."""
-    part = topic_part(kind, topic, mesh_control_bytes(w, topic, kind, extras), 1)
-    write_part(w, rpc, index, part, at if extras else 0)
-    if extras:
-        arena(w)[rpc + at] = extras
-    for place in range(1, prune_words(w, extras)):
-        arena(w)[rpc + at + place] = names(w)[th, (extras >> _NAMES) + place - 1]
-
-
-@kernel
 def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
     if kind == GRAFT:
-        return graft_size(topic_size(w, topic))
+        return field_size(topic_size(w, topic))
     peers_named = others_named(extras) * SIMULATED_PEER_INFO
     return prune_size(topic_size(w, topic), extras != 0, backoff_seconds(extras), peers_named)
 
 
 @kernel
 def size_alone(control_part: int) -> int:
-    """Return the bytes of an RPC that is one control part, as `frame` counts them."""
+    """Return the bytes of an RPC with its framing that has only one control part; `control_part` are its own
+    bytes."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 
 @kernel
 def frame(w: World, rpc: int) -> None:
-    """Add the bytes of the framing to the first part (`core.language.sizes.framed_size`)."""
+    """Add the bytes of the framing of an RPC to its first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0
     for index in range(arena(w)[rpc]):

@@ -1,10 +1,40 @@
-"""Sending RPCs to neighbours, over links with memory or without."""
+"""Kernels that make RPCs from the entries of the outbox, and send RPCs to neighbours.
+
+A neighbour gets one RPC, or one RPC for each part (OUT-1, OUT-2). The kernels that send an RPC serve runs whose links
+need memory, and all other runs.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.compiling import inlined, kernel
+from hearsay.sim.array.travel.parts import (
+    CLASS_SHIFT,
+    FEATURES_CLASS,
+    ID_MASK,
+    IDS,
+    IWANT_CLASS,
+    KEY,
+    MESH_CLASS,
+    MESSAGE_CLASS,
+    SLOT,
+    SUBSCRIPTION_CLASS,
+    TREE_CLASS,
+    VALUE,
+    frame,
+    framed_size,
+    hops_from,
+    is_counted_alike,
+    part_of,
+    size_alone,
+    sort_entries,
+    tree_ids,
+    words_of,
+    write_entries,
+)
 from hearsay.sim.array.travel.transport import (
     MAX_INLINE_HOPS,
     arrives_at,
@@ -17,14 +47,26 @@ from hearsay.sim.array.travel.transport import (
     post,
 )
 from hearsay.sim.array.travel.uplink import has_queue, queue_up
-from hearsay.sim.array.world.layout import HAS_LINKS, HAS_LOSS, World, arena, bytes_out, peers
+from hearsay.sim.array.world.layout import (
+    COALESCE,
+    HAS_FEATURES,
+    HAS_LINKS,
+    HAS_LOSS,
+    World,
+    arena,
+    bytes_out,
+    outbox,
+    peers,
+)
 from hearsay.sim.array.world.payload import (
     HEADER,
-    IDONTWANT,
+    MESH_CONTROL,
     PART,
     Part,
     allocate,
     hold,
+    is_control,
+    message_part,
     names_hops,
     part_at,
     release,
@@ -32,30 +74,35 @@ from hearsay.sim.array.world.payload import (
     topic_part,
     write_part,
 )
-from hearsay.sim.array.world.queue import INLINE, gossip_payload, gossip_rest, push, topic_payload
+from hearsay.sim.array.world.queue import INLINE, push, topic_payload
 from hearsay.sim.array.world.record import Hash, dropped, sending, sent
-from hearsay.sim.array.world.slots import latency
+from hearsay.sim.array.world.slots import latency, parameter
 
 
-@kernel
-def send_message(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
-    """Send a message as an RPC of its own. `part.hops` are the hops that the copy has when it arrives."""
-    size = send_copy(w, th, now, node, slot, part, sending(w, now, node, part))
-    bytes_out(w)[node] += size  # not in one statement: `send_copy` changes `bytes_out`, too
+@inlined
+def send_in_event(
+    w: World, th: int, now: int, node: int, slot: int, part: Part, payload: int, via: int, hops: int, common: Hash
+) -> None:
+    """Send a copy of an RPC that fits into the two words of an event, in a run whose links need no memory.
+
+    `common` is the common part of the hashes of all copies (`record.sending`).
+    """
+    peer = peers(w)[slot]
+    delay = latency(w, node, peer)
+    sent(w, th, now, node, peer, part, delay, common)
+    post(w, th, now + delay, peer, node, payload, slot, via, hops)
 
 
 @inlined
 def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
-    """Send a copy of a message to a neighbour; return the bytes that the caller must add to `bytes_out`.
+    """Send a copy of a message to a neighbour; return the number of bytes that the caller must add to `bytes_out`.
 
-    `common` is the hash that the rows of all copies have in common (`record.sending`).
+    The number is 0 if the copy is refused, or if another kernel adds its bytes. `part.hops` are the hops of the copy
+    when it arrives.
     """
     if w[HAS_LINKS] or part.hops > MAX_INLINE_HOPS:
         return _send_over_link(w, th, now, node, slot, part, common)
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    sent(w, th, now, node, peer, part, delay, common)
-    post(w, th, now + delay, peer, node, INLINE | part.message, slot, part.via, part.hops)
+    send_in_event(w, th, now, node, slot, part, INLINE | part.message, part.via, part.hops, common)
     return part.size
 
 
@@ -86,7 +133,7 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
 
 @kernel
 def _alone(w: World, th: int, part: Part) -> int:
-    """Allocate and hold an RPC with one message; return it."""
+    """Allocate and hold an RPC with one message; return its index in the arena."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
     write_part(w, rpc, 0, part, HEADER + PART if names_hops(part.via) else 0)
@@ -95,43 +142,12 @@ def _alone(w: World, th: int, part: Part) -> int:
     return rpc
 
 
-@inlined
-def send_gossip(
-    w: World, th: int, now: int, node: int, slot: int, part: Part, first: int, others: int, common: Hash
-) -> None:
-    """Send one of the copies of an IHAVE, where links need no memory; `others` has a bit for each later message."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    sent(w, th, now, node, peer, part, delay, common)
-    via, hops = gossip_rest(others)
-    post(w, th, now + delay, peer, node, gossip_payload(first, others), slot, via, hops)
-
-
-@kernel
-def send_topic_part(w: World, th: int, now: int, node: int, slot: int, part: Part) -> None:
-    """Send one SUBSCRIBE, UNSUBSCRIBE, GRAFT or PRUNE, where links need no memory."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    bytes_out(w)[node] += part.size
-    sent(w, th, now, node, peer, part, delay, sending(w, now, node, part))
-    post(w, th, now + delay, peer, node, topic_payload(part.kind, part.topic), slot, -1, 0)
-
-
-@inlined
-def send_unwanted(
-    w: World, th: int, now: int, node: int, slot: int, message: int, size: int, common: Hash
-) -> None:  # fmt: skip
-    """Send an IDONTWANT of one message, where links need no memory."""
-    peer = peers(w)[slot]
-    delay = latency(w, node, peer)
-    bytes_out(w)[node] += size
-    sent(w, th, now, node, peer, topic_part(IDONTWANT, -1, size, 1), delay, common)
-    post(w, th, now + delay, peer, node, topic_payload(IDONTWANT, message), slot, -1, 0)
-
-
 @kernel
 def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
-    """Send a copy of an RPC in the arena, which the caller holds (`payload.hold`), over the neighbour's link."""
+    """Send a copy of an RPC in the arena to a neighbour. The caller must hold the RPC (`payload.hold`).
+
+    If the queue of the node's uplink has no room, refuse the RPC instead, and queue an event SEND_FAILED.
+    """
     link = link_to(w, slot)
     peer = peers(w)[slot]
     size = rpc_bytes(w, rpc)
@@ -147,3 +163,158 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
         queue_up(w, th, now, node, link, rpc, sequence)
     else:
         let_go(w, th, now, arrives_at(w, node, peer, link, sequence, leaves), link, node, peer, rpc, sequence)
+
+
+@kernel
+def send_framed(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
+    """Add the bytes of the framing to a new RPC in the arena, and send the RPC to one neighbour."""
+    frame(w, rpc)
+    hold(w, th, rpc)
+    send_rpc(w, th, now, node, slot, rpc)
+    release(w, th, rpc)
+
+
+@kernel
+def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
+    entries = outbox(w)[th]
+    sort_entries(entries, count)
+    coalesce = parameter(w, node, COALESCE)
+    start = 0
+    while start < count:
+        slot = entries[start, SLOT]
+        end = start
+        kept = start
+        while end < count and entries[end, SLOT] == slot:
+            if kept > start and entries[kept - 1, KEY] == entries[end, KEY]:
+                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # of messages the first stays, else the last
+                    entries[kept - 1, VALUE] = entries[end, VALUE]
+                    entries[kept - 1, IDS] = entries[end, IDS]
+            else:
+                for field in range(4):
+                    entries[kept, field] = entries[end, field]
+                kept += 1
+            end += 1
+        if kept == start + 1 and _is_plain_message(w, node, entries, start):
+            _send_message(w, th, now, node, start)
+        elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
+            _send_topic_part(w, th, now, node, start)
+        elif coalesce:
+            _send_together(w, th, now, node, slot, start, kept)
+        else:
+            _send_singly(w, th, now, node, slot, start, kept)
+        start = end
+
+
+@inlined
+def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
+    """Return whether an entry is a message that `send_copy` can send: its copy needs at most one number of hops."""
+    is_message = entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS
+    return is_message and is_counted_alike(w, node, entries[place, KEY] & ID_MASK, entries[place, VALUE])
+
+
+@inlined
+def _is_about_a_topic(entries: Any, place: int) -> bool:
+    """Return whether the part of an entry has nothing but a kind and a topic."""
+    part_class = entries[place, KEY] >> CLASS_SHIFT
+    if part_class == TREE_CLASS:
+        return tree_ids(entries[place, VALUE]) == 0
+    if part_class == SUBSCRIPTION_CLASS:
+        return entries[place, VALUE] >> 1 == 0
+    return part_class == MESH_CLASS and entries[place, IDS] == 0
+
+
+@kernel
+def _send_message(w: World, th: int, now: int, node: int, place: int) -> None:
+    entry = outbox(w)[th, place]
+    message = entry[KEY] & ID_MASK
+    part = message_part(w, message, hops_from(w, node, message), entry[VALUE])
+    size = send_copy(w, th, now, node, entry[SLOT], part, sending(w, now, node, part))
+    bytes_out(w)[node] += size  # two statements, because `send_copy` may also change `bytes_out`
+
+
+@kernel
+def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None:
+    said = part_of(w, th, node, place, 1)
+    size = size_alone(said.size) if is_control(said.kind) else framed_size(said.size)
+    part = topic_part(said.kind, said.topic, size, said.amount)
+    payload = topic_payload(part.kind, part.topic)
+    bytes_out(w)[node] += size
+    slot = outbox(w)[th, place, SLOT]
+    send_in_event(w, th, now, node, slot, part, payload, -1, 0, sending(w, now, node, part))
+
+
+@kernel
+def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+    """Send one RPC with all parts for a neighbour: the entries from `start` to `end` (OUT-1)."""
+    entries = outbox(w)[th]
+    parts = 0
+    words = 0
+    place = start
+    while place < end:
+        following = _part_end(entries, place, end)
+        parts += 1
+        words += words_of(w, entries, place, following)
+        place = following
+    rpc = allocate(w, th, HEADER + parts * PART + words)
+    arena(w)[rpc] = parts
+    has_features = w[HAS_FEATURES] != 0 and entries[end - 1, KEY] >> CLASS_SHIFT == FEATURES_CLASS
+    end -= int(has_features)
+    at = HEADER + parts * PART
+    index = 0
+    place = start
+    while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
+        following = _part_end(entries, place, end)
+        at = write_entries(w, th, node, rpc, index, at, place, following)
+        index += 1
+        place = following
+    for wanted in MESH_CONTROL:
+        for mesh in range(place, end):
+            if entries[mesh, VALUE] == wanted:
+                at = write_entries(w, th, node, rpc, index, at, mesh, mesh + 1)
+                index += 1
+    if has_features:
+        write_entries(w, th, node, rpc, index, at, end, end + 1)
+    send_framed(w, th, now, node, slot, rpc)
+
+
+@kernel
+def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+    """Send an RPC for each part to a neighbour: first the extensions, then all other parts in the order of
+    `_send_together` (OUT-2)."""
+    entries = outbox(w)[th]
+    if w[HAS_FEATURES] and entries[end - 1, KEY] >> CLASS_SHIFT == FEATURES_CLASS:
+        end -= 1
+        send_framed(w, th, now, node, slot, part_alone(w, th, node, end, end + 1))
+    place = start
+    while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
+        following = _part_end(entries, place, end)
+        if _is_plain_message(w, node, entries, place):
+            _send_message(w, th, now, node, place)
+        else:
+            send_framed(w, th, now, node, slot, part_alone(w, th, node, place, following))
+        place = following
+    for wanted in MESH_CONTROL:
+        for mesh in range(place, end):
+            if entries[mesh, VALUE] == wanted:
+                send_framed(w, th, now, node, slot, part_alone(w, th, node, mesh, mesh + 1))
+
+
+@kernel
+def _part_end(entries: Any, place: int, end: int) -> Any:
+    """Return the end of the entries of the part that begins at `place`. All ids that the node requests of a neighbour
+    form one IWANT."""
+    following = place + 1
+    if entries[place, KEY] >> CLASS_SHIFT == IWANT_CLASS:
+        while following < end and entries[following, KEY] >> CLASS_SHIFT == IWANT_CLASS:
+            following += 1
+    return following
+
+
+@kernel
+def part_alone(w: World, th: int, node: int, place: int, following: int) -> int:
+    """Allocate an RPC with only one part, that of the entries from `place` to `following`, and return it. The caller
+    adds the framing."""
+    rpc = allocate(w, th, HEADER + PART + words_of(w, outbox(w)[th], place, following))
+    arena(w)[rpc] = 1
+    write_entries(w, th, node, rpc, 0, HEADER + PART, place, following)
+    return rpc

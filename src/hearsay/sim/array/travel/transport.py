@@ -1,13 +1,14 @@
-"""How RPCs travel (`sim.reference.transport`): latency, jitter, loss, uplinks, first in first out on every link.
+"""The transport of RPCs (`sim.reference.transport`): latency, jitter, loss and uplinks. A link keeps RPCs in order.
 
-A copy that is surely a duplicate, because its receiver has seen the message already, changes nothing: it is counted
-when it is sent, and is not queued. That holds for nearly all gossip and for two of five messages. The receiver's bits
-in `seen` are slow to load: they are prefetched when a copy is sent, and the copy waits in `leaving` until they are
-there.
+A copy is a sure duplicate if its receiver has seen the message already when the copy is sent. It changes nothing at
+the receiver. So it is counted as received when it is sent, and is not queued. Nearly all copies of IHAVEs and two of
+five copies of messages are sure duplicates. The bits of the receiver in `seen` are slow to load. They are prefetched
+when a copy is sent, and the copy waits in `leaving` until the bits are in the processor's cache. This is done with
+DEFERS.
 
-Layout: `leaving` is a ring for each thread. A line has the time of arrival, word 0 of the event without its time, and
-word 1. When the ring is full, its older half is queued. All RPCs go through the ring, so each link keeps its
-order."""
+Layout: `leaving` has a ring of ROOM lines for each thread. A line has the time of arrival, word 0 of the event
+without its time, and word 1. When the ring is full, its older half is queued. All RPCs go through the ring, so the
+RPCs on a link keep their order."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ import numpy as np
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.world.draws import below, draw1, extend
 from hearsay.sim.array.world.knowledge import column, surely_seen, word_of
 from hearsay.sim.array.world.layout import (
     CHANGES_NOTHING,
+    DEAD,
     DEFERS,
+    DESTINATION,
     HAS_JITTER,
     HAS_LINKS,
     HAS_LOSS,
@@ -29,8 +32,8 @@ from hearsay.sim.array.world.layout import (
     LAST_ARRIVAL,
     LEAVING_FIRST,
     LEAVING_NEXT,
-    LINK32,
     LINK_FLAGS,
+    LINK_SOURCE,
     LOSS,
     LOSS_CONTROL,
     OPEN,
@@ -51,9 +54,7 @@ from hearsay.sim.array.world.layout import (
     links64,
     links_of,
     nodes64,
-    outbox,
     region_jitters,
-    touch_links32,
     touch_seen,
     words_at,
 )
@@ -65,6 +66,7 @@ from hearsay.sim.array.world.payload import (
     PART,
     PART_IDS,
     PART_KIND,
+    PART_MESSAGE,
     PARTIAL,
     PRUNE,
     PUBLISH,
@@ -84,6 +86,7 @@ from hearsay.sim.array.world.queue import (
     NODE,
     gossip_bits,
     insert,
+    push,
     word_0,
 )
 from hearsay.sim.array.world.record import DUPLICATES, EVENTS, dropped, received, sending, sent
@@ -97,7 +100,8 @@ _TIME, _REST, _GOAL = range(3)
 def post(
     w: World, th: int, time: int, node: int, source: int, payload: int, link: int, via: int, hops: int
 ) -> None:  # fmt: skip
-    """Queue an RPC from `source` that arrives at `node` at `time`; with DEFERS, put it into `leaving` first."""
+    """Queue an RPC from `source` that arrives at `node` at `time`. With DEFERS, put the RPC into `leaving`
+    instead."""
     rest = word_0(EventKind.RPC_RECEIVED, source, via, hops)
     if not w[DEFERS]:
         insert(w, th, time, rest, node << NODE | payload, link, 1)
@@ -116,16 +120,16 @@ def post(
 
 @kernel
 def all_depart(w: World) -> None:
-    """Queue the copies that wait in `leaving`, before the next part of a bucket begins."""
+    """Queue all RPCs that wait in `leaving`, before the next part of a bucket begins."""
     for th in range(w[THREADS]):
         _depart(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
 
 
 @kernel
 def _depart(w: World, th: int, count: int) -> None:
-    """Queue the `count` oldest copies in `leaving`; count sure duplicates as received instead.
+    """Queue the `count` oldest RPCs in `leaving`. Do not queue sure duplicates, but count them as received.
 
-    There is no branch on whether a copy is a sure duplicate, because the processor would mispredict it.
+    The code has no branch for sure duplicates, because the processor would mispredict the branch.
     """
     line = control(w)[th]
     first = line[LEAVING_FIRST]
@@ -156,22 +160,14 @@ MAX_INLINE_HOPS = 255
 
 @inlined
 def link_to(w: World, slot: int) -> int:
-    """Return the link for an RPC to this peer; the slot, if links need no memory."""
+    """Return the link over which an RPC to the peer of a slot is sent. If links need no memory, return the slot."""
     if not w[HAS_LINKS]:
         return slot
     link = links_of(w)[slot]
     line = links32(w)[link]
     if not line[LINK_FLAGS] & OPEN and line[PREVIOUS] >= 0:
-        return line[PREVIOUS]  # the peer came back before its loss was noticed
+        return line[PREVIOUS]  # the peer came back before the node noticed the loss of the old connection
     return link
-
-
-@kernel
-def ask_for_links(w: World, th: int, copies: int) -> None:
-    """Prefetch the links over which a call's copies go."""
-    entries = outbox(w)[th]
-    for place in range(copies):
-        touch_links32(w, links_of(w)[entries[place, 0]] * LINK32)
 
 
 @kernel
@@ -185,13 +181,14 @@ def has_room(w: World, node: int, size: int, now: int) -> bool:
 
 @kernel
 def time_to_leave(w: World, size: int) -> int:
-    """Return the microseconds that an uplink needs to send `size` bytes."""
+    """Return the number of microseconds that an uplink needs to send `size` bytes, rounded up."""
     return -(-size * 8_000_000 // w[UPLINK])
 
 
 @kernel
 def leaves_at(w: World, node: int, size: int, now: int) -> int:
-    """Queue an RPC of `size` bytes behind all others of the node's uplink; return when its last byte is sent."""
+    """Let an RPC of `size` bytes leave the node after all its earlier RPCs; return the time at which its last byte is
+    sent. This is `now` if uplinks have no limit."""
     if not w[UPLINK]:
         return now
     leaves = max(nodes64(w)[node, UPLINK_FREE], now) + time_to_leave(w, size)
@@ -201,7 +198,8 @@ def leaves_at(w: World, node: int, size: int, now: int) -> int:
 
 @kernel
 def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
-    """Return when an RPC arrives whose last byte is sent at `leaves`: not before the last arrival on its link."""
+    """Return the time at which an RPC arrives if its last byte is sent at `leaves`: not before `last_arrival`, the
+    arrival of the previous RPC on the link."""
     arrival = leaves + latency(w, node, peer)
     if w[HAS_JITTER]:
         arrival = max(leaves + 1, arrival + _jitter(w, node, peer, sequence))
@@ -210,7 +208,8 @@ def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_
 
 @kernel
 def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
-    """Return when an RPC arrives over a link if its last byte is sent at `leaves`; store it as LAST_ARRIVAL."""
+    """Return the time at which an RPC arrives over a link if its last byte is sent at `leaves`. In a run with jitter
+    or uplinks, store this time as LAST_ARRIVAL."""
     if not w[HAS_JITTER] and not w[UPLINK]:
         return leaves + latency(w, node, peer)
     times = links64(w)[link]
@@ -220,7 +219,7 @@ def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves:
 
 @kernel
 def next_sequence(w: World, link: int) -> int:
-    """Return the number of the next RPC of a link, for its draws; 0 in runs without loss and jitter."""
+    """Return the number of the next RPC of a link, for the RPC's draws; 0 in a run without loss and jitter."""
     if not (w[HAS_LOSS] or w[HAS_JITTER]):
         return 0
     sequence = links32(w)[link, SEQUENCE]
@@ -230,6 +229,7 @@ def next_sequence(w: World, link: int) -> int:
 
 @kernel
 def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
+    """Return the jitter of an RPC in microseconds; it may be negative."""
     reach = w[JITTER]
     if w[REGION_COUNT]:
         reach += region_jitters(w)[region(w, source), region(w, destination)]
@@ -241,7 +241,7 @@ def _jitter(w: World, source: int, destination: int, sequence: int) -> int:
 
 @kernel
 def round_trip(w: World, node: int, peer: int, now: int, base: int) -> int:
-    """Return the round-trip time of a ping that is sent now, in microseconds."""
+    """Return the round-trip time in microseconds of a ping that is sent now; `base` is the latency without jitter."""
     if not w[HAS_JITTER]:
         return 2 * base
     return max(2, 2 * base + _jitter(w, node, peer, now) + _jitter(w, peer, node, now))
@@ -249,41 +249,59 @@ def round_trip(w: World, node: int, peer: int, now: int, base: int) -> int:
 
 @kernel
 def is_lost(w: World, source: int, destination: int, sequence: int, index: int) -> bool:
+    """Return whether part `index` of an RPC is lost. The part must be of a kind that can be lost."""
     draw = extend(extend(draw1(w, Purpose.LOSS, source), np.uint64(destination)), np.uint64(sequence))
     return below(extend(draw, np.uint64(index)), _MILLION) < w[LOSS]
 
 
 @kernel
 def _lossy(w: World, kind: int) -> bool:
+    """Return whether parts of a kind can be lost."""
     if kind == PUBLISH or kind == IHAVE or kind == IWANT or kind >= PARTIAL:
         return True
     return w[LOSS_CONTROL] and (kind == GRAFT or kind == PRUNE)
 
 
 @kernel
-def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arrival: int) -> int:
-    """Draw and record lost parts; return the RPC if none is lost, a copy without them, or -1 if all are lost."""
+def is_left_out(w: World, node: int, peer: int, rpc: int, index: int, message: int, sequence: int) -> bool:
+    """Return whether `without_parts`, with the same arguments, leaves out part `index` of an RPC."""
+    part = words_at(w, part_place(rpc, index))
+    if message >= 0:
+        return part[PART_KIND] == PUBLISH and part[PART_MESSAGE] == message
+    return _lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index)
+
+
+@kernel
+def without_parts(w: World, th: int, time: int, node: int, peer: int, rpc: int, message: int, sequence: int) -> int:
+    """Return an RPC without the copies of a message, which are withdrawn, or without the parts that are lost.
+
+    If `message` is -1, leave out the parts that are lost, otherwise the copies of this message. Record the parts that
+    are left out. If no part is left out, the result is the RPC itself; if all parts are left out, it is -1; otherwise
+    it is a new RPC.
+    """
     parts = arena(w)[rpc]
-    lost = 0
+    reason = Reason.LOST if message < 0 else Reason.WITHDRAWN
+    left = 0
     words = HEADER
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index))
-        if _lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index):
-            dropped(w, th, arrival, node, peer, part_at(w, rpc, index), Reason.LOST)
-            lost += 1
+        if is_left_out(w, node, peer, rpc, index, message, sequence):
+            dropped(w, th, time, node, peer, part_at(w, rpc, index), reason)
         else:
+            left += 1
             words += PART + words_behind(w, rpc, index)
-    if lost == 0:
+    if left == parts:
         return rpc
-    if lost == parts:
+    if left == 0:
         return -1
-    copy = begin_copy(w, th, rpc, parts - lost, words)
+    hold(w, th, rpc)
+    copy = allocate(w, th, words)
+    release(w, th, rpc)
+    arena(w)[copy] = left
     kept = 0
-    ids = HEADER + (parts - lost) * PART
+    ids = HEADER + left * PART
     for index in range(parts):
-        part = words_at(w, part_place(rpc, index))
-        if not (_lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index)):
-            ids = copy_part(w, rpc, index, copy, kept, ids)
+        if not is_left_out(w, node, peer, rpc, index, message, sequence):
+            ids = _copy_part(w, rpc, index, copy, kept, ids)
             kept += 1
     return copy
 
@@ -292,13 +310,13 @@ def lose(w: World, th: int, node: int, peer: int, sequence: int, rpc: int, arriv
 def let_go(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
-    """Record a sent RPC, and queue it for its arrival, without lost parts."""
+    """Record a sent RPC, and queue its arrival without the parts that are lost."""
     bytes_out(w)[node] += rpc_bytes(w, rpc)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)
         sent(w, th, sent_at, node, peer, part, arrival - sent_at, sending(w, sent_at, node, part))
     if w[HAS_LOSS]:
-        rpc = lose(w, th, node, peer, sequence, rpc, arrival)
+        rpc = without_parts(w, th, arrival, node, peer, rpc, -1, sequence)
         if rpc < 0:
             return
     hold(w, th, rpc)
@@ -306,18 +324,9 @@ def let_go(
 
 
 @kernel
-def begin_copy(w: World, th: int, rpc: int, parts: int, words: int) -> int:
-    """Allocate a copy of an RPC that will have only `parts` of its parts; return its index in the arena."""
-    hold(w, th, rpc)
-    copy = allocate(w, th, words)
-    release(w, th, rpc)
-    arena(w)[copy] = parts
-    return copy
-
-
-@kernel
-def copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -> int:
-    """Copy a part and its ids to part `place` of `copy`; return the place in `copy` of the next ids."""
+def _copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) -> int:
+    """Copy a part and its ids to part `place` of the RPC `copy`. `ids` is the index of the ids in `copy`; return the
+    index for the ids of the next part."""
     store = arena(w)
     part = words_at(w, part_place(rpc, index))
     goal = words_at(w, part_place(copy, place))
@@ -343,3 +352,11 @@ def unreachable(
         return
     for index in range(arena(w)[payload]):
         dropped(w, th, now, source, destination, part_at(w, payload, index), Reason.UNREACHABLE)
+
+
+@kernel
+def lose_link(w: World, th: int, link: int, time: int) -> None:
+    """Mark a link as lost, and let its source notice the loss at `time`."""
+    line = links32(w)[link]
+    line[LINK_FLAGS] |= DEAD
+    push(w, th, time, line[LINK_SOURCE], EventKind.PEER_DISCONNECTED, line[DESTINATION], link, link)

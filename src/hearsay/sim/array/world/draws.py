@@ -1,7 +1,8 @@
-"""Random choices: the core's hashes as kernels, and its sample over arrays instead of lists.
+"""Random choices: the core's hashes as kernels, and a random sample over arrays instead of lists.
 
-`mix` and `extend` are the core's own functions, compiled. `below` is a second version because the core's bounds may
-be of any size, and `pick` because the core's sample makes lists; tests compare both with the core's.
+`mix` and `extend` are the core's own functions, compiled. `below` and `pick` are written again for kernels: the
+core's `below` allows bounds of any size, and the core's `sample` creates lists. Tests compare both with the core's
+functions.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from hearsay.core.rules import mixing
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.core.rules import randomness
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import Word, World, bases, candidates, keys, marks, peers, topic_keys
 
 _U32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(mixing.GOLDEN)
+_GOLDEN = np.uint64(randomness.GOLDEN)
 
-mix: Any = mixing.mix
-extend: Any = mixing.extend
+mix: Any = randomness.mix
+extend: Any = randomness.extend
 
 
 @inlined
@@ -31,7 +32,7 @@ def scaled(high: Word, bound: int) -> Any:
 
 @inlined
 def below(draw: Word, bound: int) -> int:
-    """Return a random number from 0 to `bound` - 1, made from a draw (`core.shell.randomness.below`)."""
+    """Return a random number from 0 to `bound` - 1, made from a draw (`core.rules.randomness.below`)."""
     return scaled(draw >> _U32, bound)
 
 
@@ -47,34 +48,42 @@ def draw2(w: World, purpose: int, a: int, b: int) -> Word:
 
 @kernel
 def draw_topic(w: World, purpose: int, node: int, topic: int, word: int) -> Word:
-    """Return a router's draw for a topic: (seed, purpose, node, topic, word)."""
+    """Return a router's draw for a topic: the hash of seed, purpose, node, name of the topic, and `word`."""
     state = extend(bases(w)[purpose], np.uint64(node))
     return extend(extend(state, topic_keys(w)[topic]), np.uint64(word))
 
 
 @kernel
 def pick(w: World, th: int, state: Word, size: int, count: int) -> int:
-    """Move a random sample of `count` of the first `size` candidates to the front; return its size.
+    """Move a random sample of `count` of the first `size` candidates to the front; return the size of the sample.
 
-    It is the sample of `core.shell.randomness.sample`, and keeps the order of the candidates. If there are fewer than
-    `count`, it has all. The loop has no branches, because the processor would mispredict half of them.
+    The sample is that of `core.rules.randomness.sample`, in the order of the candidates. If there are fewer than
+    `count` candidates, the sample has all of them.
     """
     if count >= size:
         return size
-    known = candidates(w)[th]
-    chosen = marks(w)[th]
-    choose(state, size, count, chosen)
+    return keep_sample(candidates(w)[th], 0, size, count, state, marks(w)[th])
+
+
+@kernel
+def keep_sample(numbers: Any, first: int, size: int, count: int, state: Word, marks: Any) -> int:
+    """Move a random sample of `count` of the `size` numbers from `first` on to their front, in their order.
+
+    Return the size of the sample. All marks must be 0, and are 0 again after the call. The loop has no branches,
+    because the processor would mispredict half of them.
+    """
+    choose(state, size, count, marks)
     kept = 0
     for place in range(size):
-        known[kept] = known[place]
-        kept += np.int64(chosen[place])
-        chosen[place] = 0
+        numbers[first + kept] = numbers[first + place]
+        kept += np.int64(marks[place])
+        marks[place] = 0
     return int(kept)
 
 
 @kernel
 def choose(state: Word, size: int, count: int, marks: Any) -> None:
-    """Set `count` random ones of the first `size` marks to 1; all must be 0 before."""
+    """Set a random sample of `count` of the first `size` marks to 1. All marks must be 0 before the call."""
     word = np.uint64(0)
     halves = False
     for bound in range(size - count + 1, size + 1):
@@ -94,17 +103,24 @@ def choose(state: Word, size: int, count: int, marks: Any) -> None:
 
 @kernel
 def shuffle(w: World, th: int, state: Word, start: int, end: int) -> None:
-    """Shuffle the slots in `candidates[th, start:end]` (`core.shell.randomness.shuffled`)."""
+    """Shuffle the slots in `candidates[th, start:end]` (`core.rules.randomness.shuffled`)."""
+    for place in range(start, end):
+        keys(w)[th, place] = extend(state, np.uint64(peers(w)[candidates(w)[th, place]]))
+    sort_by_keys(w, th, start, end)
+
+
+@kernel
+def sort_by_keys(w: World, th: int, start: int, end: int) -> None:
+    """Sort `candidates[th, start:end]` by `keys`. Candidates with equal keys ascend."""
     known = candidates(w)[th]
     order = keys(w)[th]
-    for place in range(start, end):
-        slot = known[place]
-        peer = peers(w)[slot]
-        key = extend(state, np.uint64(peer))
+    for place in range(start + 1, end):
+        candidate = known[place]
+        key = order[place]
         at = place
-        while at > start and (order[at - 1] > key or (order[at - 1] == key and peers(w)[known[at - 1]] > peer)):
+        while at > start and (order[at - 1] > key or (order[at - 1] == key and known[at - 1] > candidate)):
             order[at] = order[at - 1]
             known[at] = known[at - 1]
             at -= 1
         order[at] = key
-        known[at] = slot
+        known[at] = candidate

@@ -1,18 +1,18 @@
 """The knowledge of nodes about messages.
 
-Layout: each message that nodes may know has a column; it is the number of the message modulo the number of columns,
-unless CLUSTERS is set. `seen` and `cached` have a bit for each node and column, one node after the other; they are
-read most often, and as bits they fit into the processor's caches. The rest of a node's knowledge of a message is one
-word, `cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which the message was seen
-and cached, and the hops to the node. `first_us` has the time at which a node first saw a message; only with
-SEEN_EXPIRES.
+Layout: each message that nodes may know has a column. The column is the number of the message modulo the number of
+columns, unless CLUSTERS is set. `seen` and `cached` have a bit for each node and column, one node after the other.
+These two arrays are read most often, and as bits they fit into the processor's caches. All else that a node knows of
+a message is one word, `cells(w)[node, column]`: bits such as ASKED, DELIVERED and MISSED, the heartbeats in which the
+message was seen and cached, and the hops to the node. With SEEN_EXPIRES, `first_us` has the time at which a node
+first saw a message.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     AGES_AT,
@@ -95,7 +95,8 @@ def bit_of(w: World, node: int, at: int) -> Word:
 
 @inlined
 def is_marked(w: World, node: int, at: int) -> bool:
-    """Return whether a node saw the message of a column, even if its time in the seen cache is over."""
+    """Return whether a node saw the message of a column, even if the time of the message in the seen cache is
+    over."""
     return seen(w)[word_of(w, node, at)] & bit_of(w, node, at) != np.uint64(0)
 
 
@@ -106,7 +107,7 @@ def is_cached(w: World, node: int, at: int) -> bool:
 
 @inlined
 def _own_bits(w: World) -> Word:
-    """Return a mask with as many bits as a node has in a word of `seen`: COLUMNS of them, at most 64."""
+    """Return a mask for the bits that a node has in a word of `seen`: COLUMNS bits, but at most 64."""
     return (np.uint64(1) << np.uint64(w[COLUMNS])) - np.uint64(1) if w[COLUMNS] < 64 else ~np.uint64(0)
 
 
@@ -126,7 +127,7 @@ def unmark(w: World, node: int, at: int) -> None:
 
 @inlined
 def was_seen(w: World, now: int, node: int, message: int) -> bool:
-    """Return whether the router remembers a message (SEEN-1)."""
+    """Return whether a node's router has a message in its seen cache; forget an expired message (SEEN-1)."""
     if message < w[FIRST_MESSAGE]:
         return False
     at = column(w, message)
@@ -142,11 +143,11 @@ def was_seen(w: World, now: int, node: int, message: int) -> bool:
 
 @inlined
 def surely_seen(w: World, node: int, message: int, others: int, arrival: int) -> bool:
-    """Return whether a copy, or an IHAVE, surely names only messages that the node has seen when it arrives there.
+    """Return True only if a node is sure to have seen all messages of a copy or IHAVE at its `arrival`.
 
-    That is known when it is sent: it arrives after all events that the node has handled so far (`queue.py`), and the
-    node remembers for at least SEEN_FOR which messages it has seen. `others` has a bit for each further message of an
-    IHAVE, and is 0 for a copy.
+    That can be known when the copy or IHAVE is sent: it arrives after all events that the node has handled so far
+    (`queue.py`), and the node remembers the messages that it has seen for at least SEEN_FOR. `others` has a bit for
+    each message of an IHAVE after the first, and is 0 for a copy.
     """
     at = column(w, message)
     place = place_of(w, node, at)
@@ -193,7 +194,8 @@ def cache(w: World, node: int, message: int) -> None:
 
 @kernel
 def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
-    """Number the new entry of the seen cache (column `newest`); if the cache is full, forget the oldest (SEEN-3)."""
+    """Number the new entry of the seen cache, at column `newest`. If the cache has more than MAX_SEEN entries, forget
+    the oldest one (SEEN-3)."""
     order = seen_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -211,7 +213,8 @@ def _forget_oldest_seen(w: World, now: int, node: int, newest: int) -> None:
 
 @kernel
 def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
-    """Number the new message of a cache; remove the oldest while it has too many messages or bytes (CACHE-1)."""
+    """Number the new message of the message cache, at column `newest`. While the cache has too many messages or
+    bytes, remove the oldest one (CACHE-1)."""
     order = cache_serials(w)[node]
     nodes64(w)[node, SERIAL] += 1
     order[newest] = nodes64(w)[node, SERIAL]
@@ -236,8 +239,7 @@ def _forget_oldest_cached(w: World, node: int, newest: int) -> None:
 
 @kernel
 def forget_cached(w: World, node: int, message: int) -> None:
-    """Remove a message from the cache, and the counts of IWANTs that were answered with it."""
+    """Remove a message from the message cache, and the counts of IWANTs that were answered with this message."""
     at = column(w, message)
     cached(w)[word_of(w, node, at)] &= ~bit_of(w, node, at)
-    if nodes32(w)[node, ANSWERS] >= 0:
-        lists.remove(w, node, ANSWERS, message, -1)
+    lists.remove(w, node, ANSWERS, message, -1)

@@ -1,17 +1,18 @@
 """The world of a run: one array of integers that all kernels get, and views of the arrays that it points to.
 
 `w` holds scalars first (`NODES`, `WIDTH_BITS`, …), then the address and the extents of each array. A kernel gets `w`
-and reads what it needs, `cells(w)[node, column]`. Passing all arrays as arguments would take longer than most kernels
-run; and between two calls of an entry Python can replace an array by a larger one.
+and reads the elements that it needs, such as `cells(w)[node, column]`. Passing all arrays as arguments would take
+longer than most kernels run. In addition, Python can replace an array by a larger one between two calls of an entry
+(a kernel that Python calls).
 
-These names mean the same in all kernels:
+The present call is the event that a node's router handles at the moment. These names mean the same in all kernels:
 
 | name | what |
 |---|---|
 | th | the number of the thread that runs the kernel; a thread has a line of its own in some arrays |
 | now | the time of the event, in microseconds since the run began |
 | node, peer, sender | the number of a node |
-| slot | the index of a node's neighbour in `peers` and other arrays, see `slots.py` |
+| slot | the index of a node's neighbour in `peers` and other arrays, see `listener.py` |
 | topic | the index of a topic in the order of names |
 | message | the number of a message, in the order of publication |
 | column, at | the index of a message in `cells` and other arrays, see `knowledge.py` |
@@ -22,69 +23,69 @@ These names mean the same in all kernels:
 | array | shape | what |
 |---|---|---|
 | parameters | router, field | the routers' parameters as integers |
-| bases | purpose | the hash of seed and purpose, with which every draw begins |
-| topics, topic_keys | topic | number in the trace, bytes of the name, memory; hash of the name |
-| allowed | router, topic | whether a router takes part in a topic; only with `allowed_topics` |
-| messages | message, field | what is known of every message before the run |
+| bases | purpose | the hash of seed and purpose; every draw for the purpose extends it |
+| topics, topic_keys | topic | number in the trace, bytes of the name, bytes in memory; hash of the name |
+| allowed | router, topic | whether `allowed_topics` of a router allows a topic; only with HAS_FILTERS |
+| messages | message, field | the topic, publisher, time and sizes of every message of the plan |
 | verdicts | message, field | the applications' verdict on a message, and its eligible nodes; only with HAS_VERDICTS |
 | accepting | line, node | whether the node accepts messages that others refuse; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
 | bytes_out | node | the encoded bytes that the node sent |
 | members, since_us, fanout_us | node, topic | membership; time of the join; time of the last publish to the fan-out |
 | peers, flags, links_of | slot (, topic) | the neighbour; bits such as IN_MESH; the newest link to the neighbour |
-| links32, links64 | link, field | one direction of a connection; only with loss, jitter, uplinks or faults |
+| links32, links64 | link, field | one direction of a connection; only with HAS_LINKS |
 | seen, cached | word | a bit for each node and column |
-| cells, first_us | node, column | what a node knows of a message; when it saw it first |
-| revived | column | whether a node saw the message again after all nodes had forgotten it |
+| cells, first_us | node, column | what a node knows of a message; the time at which the node first saw it |
+| revived | column | whether a node saw the column's message again after all nodes had forgotten it |
 | queued, queued_links, chunk_next | chunk | the queue of events, see `queue.py`, also for `near` and `far` |
-| heads, tails, fills | thread, bucket | first and last chunk of each bucket, and the events in the last one |
+| heads, tails, fills | thread, chain | the first and last chunk of a chain, and the number of events in the last |
 | arena, pending | word; thread, chunk | RPCs that do not fit into an event, see `payload.py` |
 | pool | thread, entry, field | entries of short lists, see `lists.py` |
-| outbox | thread, entry, field | what the present call sends, see `outbox.py` |
+| outbox | thread, entry, field | the parts that the present call sends, see `outbox.py` |
 | scratch | thread, place | ids and other content of parts that the present call sends |
-| candidates | thread, place | slots (in episub also peers) from which a kernel chooses some |
+| candidates | thread, place | slots (in episub also numbers of peers) from which a kernel chooses some |
 | ranks, keys, marks | thread, place | for each candidate: a score, a random number, whether it is chosen |
 | control | thread, field | counters and flags of a thread and of its present call |
 | leaving | thread, place, field | copies that wait until memory is prefetched, see `transport.py` |
-| rows, sums, counts | thread | the results of the run, see `record.py` |
-| witnesses | node | whether the calls of the node are noted, see `notes.py` |
-| reals, topic_reals, topic_times | router (, topic), field | parameters of scores, and others that are no integers |
+| rows, sums, counts | thread, … | the results of the run, see `record.py` |
+| witnesses | node | whether the calls of the node are noted, see `rules/checks.py` |
+| reals, topic_reals, topic_times | router (, topic), field | parameters of scores, and other real numbers |
 | more32, more64 | node, field | the rest of the header; only with USES_11, USES_12 or HAS_DIALS |
 | peer_scores, topic_scores, mesh_times | slot (, place), field | score counters of a neighbour; only with scores |
 | own_places | node, topic | the index of a topic among the topics that the node ever joins; only with scores |
 | columns_of | message | the column of the message; only with CLUSTERS |
-| records, senders | node, column, field | delivery record; a bit for each slot that sent a copy; only with scores |
+| records, senders | node, column, field | delivery record; bits of neighbours that sent a copy; only with scores |
 | record_serials | node, column | the order in which records began; only with MAX_DELIVERIES_BINDS |
-| retained | slot | until when a disconnected neighbour's score is kept; only with RETAINS |
-| ratings, rated | entry (, node) | ratings (P5); which nodes are rated, and by which; only with HAS_RATINGS |
+| retained | slot | the time until which a disconnected neighbour's score is stored; only with RETAINS |
+| ratings, rated | entry (, node) | ratings (P5); bits RATED and BY of each node; only with HAS_RATINGS |
 | address_names | router, node, place | the numbers of addresses under which P6 counts the node, -1 for none |
-| gated | slot, field | the gater's counts for an address, the same for all its peers; only with a gater |
+| gated | slot, field | the gater's counts for the peer's address; only with a gater |
 | gaters | node, field | the gater's counts for a node; only with a gater |
-| addresses | node | the number of its address, an unshared one if it has none; with HAS_GATER or HAS_PLACES |
+| addresses | node | the number of the node's address, unique if it has none; with HAS_GATER or HAS_PLACES |
 | idontwants | slot, field | counts of a neighbour's RPCs with IDONTWANT, and of their ids; only with 1.2 |
 | unwanted | node, column, word | a bit for each neighbour that does not want the message; only with 1.2 |
 | urgent | thread, entry, field | IDONTWANTs that the present call sends |
 | names, name_marks | thread, place | peers that the PRUNEs of the present call name; only with HAS_DIALS |
-| known_topics, apart | slot, topic | what the check knows of a peer, see `checks.py`; only with WITNESSES |
+| known_topics, apart | slot, topic | data of the check about a peer, see `checks.py`; only with WITNESSES |
 | tallies | thread, field | parts received and lost, and the number of findings; only with WITNESSES |
 | slot_marks | slot | whether a GRAFT or PRUNE is in flight, see `mutual.py`; only with WITNESSES |
 | findings | thread, place, field | broken invariants; only with WITNESSES |
 | direct_pairs | pair, 0 or 1 | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
-| alarms | node, field | the timer of a router of episub, and alarms; only with HAS_EPISUB |
+| alarms | node, field | the timer of an episub router, and the alarms that it serves; only with HAS_EPISUB |
 | trees | node, topic, field | the broadcast tree of a topic; only with HAS_EPISUB |
 | kept32, kept64 | node, column, field | messages that a tree can send again; only with HAS_EPISUB |
 | detours | slot, topic, field | the neighbour that this slot's peer could replace in a tree; only with HAS_OVERLAY |
 | meetings | node, field | lists of errands and dials, see `meetings.py`; only with HAS_OVERLAY |
 | overlays | node, topic, field | the state of an overlay of episub; only with HAS_OVERLAY |
 | view_peers, view_notes | node, topic, place | the active list, then from MOST_ACTIVE on the passive one |
-| slot_times | slot, field | when an unused connection ends, and the wait for a pong; only with HAS_OVERLAY |
-| errands | place, field | what to do with a peer once it is connected, see `meetings.py`; only with HAS_OVERLAY |
+| slot_times | slot, field | the ends of an unused connection and of the wait for a pong; only with HAS_OVERLAY |
+| errands | place, field | tasks for the time when a peer is connected, see `meetings.py`; only with HAS_OVERLAY |
 | frames | thread, place, field | a stack of link requests to send, see `growth.py`; only with HAS_OVERLAY |
 | tree_marks | slot, topic | NEWLY_EAGER and NEWLY_UP; only with HAS_EPISUB |
 | traits | slot, 1 + topic | extensions of a neighbour, then its use of partial messages; only with HAS_FEATURES |
-| part_topics, part_heads | (node,) topic, field | partial messages; only with PART_WORDS, as the next four |
+| part_topics, part_heads | (node,) topic, field | partial messages; these and the next four only with PART_WORDS |
 | group_of | node, column | the line of a message's group, 0 for none |
 | part_lines, part_sets | line, field; line, word | groups and their peers, see `part_lines.py` |
 | handed | thread, entry | messages that the present call delivered, for applications of partial messages |
@@ -95,80 +96,80 @@ These names mean the same in all kernels:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from hearsay.sim.array.machine.views import ViewType, WorldType, make_view, read, word
+from hearsay.sim.array.compiling import zeros
+from hearsay.sim.array.views import ViewType, WorldType, make_view, read, word
 from hearsay.sim.plan.engines import WITH_KERNELS
 
+_cgutils: Any = cgutils
 World = NDArray[np.int64]
 Word: TypeAlias = np.uint64
 """The type of draws, hashes and cells."""
 
 
-class Numbers:
-    """A counter that gives scalars and fields their numbers: 0, 1, 2, …"""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def take(self, count: int) -> range:
-        self.count += count
-        return range(self.count - count, self.count)
-
-
-_scalar = Numbers()
+_scalar = count()
 (
     NOW, BUCKET, PART_END, STATUS, FIRST_MESSAGE, NEWEST, CLOSED_UP_TO, GLOBALS_DONE, PLANNED_DONE, PART_EVENTS,
     SLOTS_USED, LINKS_USED, DEAD_UP_TO, DEAD_SURE, LOOKED, DIALS_UP_TO, BUCKET_IS_SPLIT, PART_BLOCKS,
     LINKS_FREE, LINKS_SPARE, LINKS_WANTED, NETWORK_STARTS, MOST_SLOTS, ARRIVALS, DIALS_MADE,
     LINES_FREE, LINES_USED, HELD_END,
-) = _scalar.take(28)  # fmt: skip
+) = islice(_scalar, 28)  # fmt: skip
 """Scalars that change while kernels run. Times are in microseconds. BUCKET: the number of the open bucket. A bucket
 is handled in parts (`loop.py`); the open part ends at PART_END, and new events before HELD_END go into `near`.
-STATUS: the reason why an entry returned. FIRST_MESSAGE: all nodes have forgotten older messages. NEWEST: the number
-of messages that have been given a column. CLOSED_UP_TO: the number of messages whose window is over. GLOBALS_DONE,
-PLANNED_DONE: the numbers of handled lines of `schedule` and `planned`. PART_EVENTS, PART_BLOCKS: the numbers of
-events and of blocks of nodes in the open part. LINKS_FREE: the first of LINKS_SPARE links that may be used again; see
-`reuse.py`, also for DEAD_UP_TO, DEAD_SURE and LOOKED. LINKS_WANTED: the number of links that are needed if STATUS is
-NEEDS_LINKS. NETWORK_STARTS: 1 while the open part makes the first connections. MOST_SLOTS: the largest number of
-slots that a node uses. For DIALS_UP_TO see `links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE
-`dials.py`, for LINES_FREE and LINES_USED `part_lines.py`."""
-WorldType.changing = _scalar.count
-NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = _scalar.take(11)
+STATUS: the reason why an entry returned. FIRST_MESSAGE: the first message that has a column; all nodes have forgotten
+older messages. NEWEST: the number of messages that have been given a column. CLOSED_UP_TO: the number of messages
+whose window is over. GLOBALS_DONE, PLANNED_DONE: the numbers of handled lines of `schedule` and `planned`.
+PART_EVENTS, PART_BLOCKS: the numbers of events and of blocks of nodes in the open part. LINKS_FREE: the first of
+LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO, DEAD_SURE and LOOKED. LINKS_WANTED: the
+number of links that are needed if STATUS is NEEDS_LINKS. NETWORK_STARTS: 1 while the open part makes the first
+connections. MOST_SLOTS: the largest number of slots that a node uses, or 0 if no slot was inserted during the run.
+For DIALS_UP_TO see `links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for LINES_FREE
+and LINES_USED `part_lines.py`."""
+NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = islice(_scalar, 11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
-HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = _scalar.take(8)
-LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = _scalar.take(4)
-SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = _scalar.take(6)
-SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = _scalar.take(7)
-MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = _scalar.take(3)
-"""LOOKAHEAD: within a bucket, no node depends on what another node does in it."""
-RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = _scalar.take(4)
-SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = _scalar.take(4)
-WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = _scalar.take(7)
-HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = _scalar.take(6)
-HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = _scalar.take(5)
-HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES, HAS_FEATURES, PART_WORDS = _scalar.take(6)
-"""SEEN_FOR: the least time for which a node remembers a message. CHANGES_NOTHING: bits of payloads that have no
-effect at nodes that have seen their messages. DEFERS: RPCs wait in `leaving` (`transport.py`). QUIET_UNTIL: until
-this time only the first connections are made; 0 if that is not so. WITNESSES: the run is checked, and the calls of
-some nodes are noted. USES_11: some router uses 1.1 or has `ask_again_heartbeats`, or routers dial. HAS_SCORES: some
-router has scores. USES_12: some router uses IDONTWANT, or skips senders. RETAINS: neighbours that disconnect may keep
-their scores. WIDEN_FROM: the most slots of a node for which `senders` has enough words. HAS_OWN_PLACES: each node
+WorldType.changing = NODES
+HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = islice(_scalar, 8)
+"""HAS_LINKS: links need memory of their own (`listener.py`). LOSS: millionths. JITTER: microseconds. UPLINK: bits per
+second, 0 without a limit. UPLINK_BYTES: the room of an uplink's queue, 0 without a limit."""
+LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = islice(_scalar, 4)
+SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = islice(_scalar, 6)
+SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = islice(_scalar, 7)
+MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = islice(_scalar, 3)
+"""LOOKAHEAD: 1 if no node depends on events of other nodes in the same bucket, so that each node can handle all its
+events of the bucket at once."""
+RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = islice(_scalar, 4)
+SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = islice(_scalar, 4)
+WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = islice(_scalar, 7)
+HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = islice(_scalar, 6)
+HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = islice(_scalar, 5)
+HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES, HAS_FEATURES, PART_WORDS = islice(_scalar, 6)
+"""RECYCLES: columns of forgotten messages are used again. ALL_NATIVE: every peer is native to every router.
+HAS_NATTED: some nodes accept no inbound connection. SEEN_FOR: the minimum time for which a node remembers a message.
+CHANGES_NOTHING: bits of payloads; an RPC with such a payload has no effect at a node that has seen its messages.
+DEFERS: RPCs wait in `leaving` (`transport.py`). QUIET_UNTIL: before this time nothing happens except first
+connections; 0 if other events may happen. WITNESSES: the run is checked, and the calls of some nodes are noted.
+USES_11: some router uses 1.1 or has `ask_again_heartbeats`, or routers dial. HAS_SCORES: some router has scores.
+USES_12: some router uses IDONTWANT, or skips senders. RETAINS: the scores of neighbours may be stored after they
+disconnect. WIDEN_FROM: if a node uses more slots than this, `senders` gets more words. HAS_OWN_PLACES: each node
 joins few of the topics. CLUSTERS: columns of a topic's messages are next to each other. HAS_DIALS: routers dial; then
-links have memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: some nodes have the
-same address. HAS_OVERLAY: some router of episub chooses its neighbours. MOST_ACTIVE: the most neighbours in an active
-list of such a router. HAS_PLACES: some router has `places_per_address`. HAS_FEATURES: some router has extensions of
-1.3. PART_WORDS: the number of words in a set of parts, 0 if no topic has partial messages."""
+links need memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: some nodes have the
+same address. HAS_OVERLAY: some episub router chooses its neighbours. MOST_ACTIVE: the maximum number of neighbours in
+an active list of such a router. HAS_PLACES: some router has `places_per_address`. HAS_FEATURES: some router has
+extensions of 1.3. PART_WORDS: the number of words in a set of parts, 0 if no topic has partial messages."""
 SCALARS = 104
 
-# Values of STATUS: why a call of an entry returned.
+# Values of STATUS: the reason why an entry returned to Python.
 (
     OK, QUEUE_FULL, POOL_FULL, ARENA_FULL, ROWS_WAIT, OUTBOX_FULL, NEEDS_COLUMNS, NEEDS_SLOTS, NEEDS_LINKS, FINISHED,
     ROWS_FULL, PARTS_FULL,
@@ -183,7 +184,7 @@ LIMIT_WORDS = {
 }
 
 # Router parameters.
-_field = Numbers()
+PARAMETERS = 157
 (
     ROUTER_KIND, HELLO, COALESCE, VALIDATE, SEEN_TTL, MAX_SEEN, MAX_SUBSCRIPTIONS, MAX_MESSAGES, MAX_CONTROL,
     MAX_PENDING, DEGREE, DEGREE_LOW, PRUNE_FROM, UNKNOWN_GRAFT_PRUNES, INTERVAL, FIRST_BEAT, BEAT_SPREAD, BACKOFF,
@@ -206,13 +207,12 @@ _field = Numbers()
     PROBE_INTERVAL, PROBE_COUNT,
     CONTACTS_INTERVAL, SAYS_LEAVE, LEAVE_TTL, IDLE_FOR, MAX_PART_PEERS, MOST_DIALS, PLACES, SPEAKS_13, OWN_FEATURES,
     LATE_PENALISES, TELLS_ALL, GROUP_BEATS, MAX_PEER_GROUPS, MAX_GROUPS_OF_PEER, MAX_METADATA,
-) = _field.take(157)  # fmt: skip
-PARAMETERS = 157
-"""Fields of `parameters`; `router_parameters.py` has the parameter of each. HAS_11: the router uses gossipsub 1.1.
-SCORES: it has scores; the fields up to MAX_SENDERS are about these. TELL_FROM: the message size from which the mesh
-gets IDONTWANT. MAX_CHANGES: the most subscriptions in an RPC. From TREE_FLOODS to MOST_DIALS the fields are those of
-episub; GRAFTS_ALL: the loss of an eager link makes lazy ones eager. OWN_FEATURES: the bits EXCHANGES_PARTS and
-TESTS."""
+) = range(PARAMETERS)  # fmt: skip
+"""Fields of `parameters`; `router_parameters.toml` has the parameter of each. HAS_11: the router uses gossipsub 1.1.
+SCORES: the router has scores; the fields from SCORES to MAX_SENDERS are about scores. TELL_FROM: the minimum size of
+a message for which the mesh gets IDONTWANT. MAX_CHANGES: the maximum number of subscriptions in an RPC. The fields
+from TREE_FLOODS to MOST_DIALS are those of episub; GRAFTS_ALL: the loss of an eager link makes all lazy links eager.
+OWN_FEATURES: the bits EXCHANGES_PARTS and TESTS."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -228,38 +228,41 @@ REALS = 25
 TOPIC_REALS = 15
 IS_SCORED, QUANTUM, WINDOW, ACTIVATION = range(4)
 """Fields of `topic_times`."""
-FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = (
-    WITH_KERNELS.index(kind) for kind in ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
-)
+FLOODSUB, RANDOMSUB, EPISUB, MESHSUB, GOSSIPSUB = range(len(WITH_KERNELS))
+"""Values of ROUTER_KIND, in the order of WITH_KERNELS."""
 FLOODED, MESHED, TAKES_BACKOFFS, TAKES_IDONTWANT, TAKES_FEATURES = range(5)
-"""Values of `natives`: how a router treats a peer. FLOODED: it floods to the peer and no more, because their
-common protocol is not one of the router's own. Other peers are native: MESHED without additions, TAKES_BACKOFFS with
-backoffs in PRUNEs, TAKES_IDONTWANT also with IDONTWANT, TAKES_FEATURES also with extensions."""
+"""Values of `natives`: how a router treats a peer. FLOODED: it only floods messages to the peer, because their common
+protocol is not a native protocol of the router. A peer with another value is native. MESHED: the router sends the
+peer no additions. TAKES_BACKOFFS: it sends backoffs in PRUNEs. TAKES_IDONTWANT: also IDONTWANT. TAKES_FEATURES: also
+extensions."""
 
 # Topics and messages.
 TOPIC_NUMBER, TOPIC_LENGTH, EMPTY_MESSAGE, SUBSCRIPTION = range(4)
-"""Fields of `topics`. EMPTY_MESSAGE, SUBSCRIPTION: bytes in memory of a message without data, and of a
-subscription."""
+"""Fields of `topics`. TOPIC_LENGTH: the bytes of the name. EMPTY_MESSAGE, SUBSCRIPTION: the bytes in memory of a
+message without data, and of a subscription."""
 TOPIC, PUBLISHER, PUBLISHED, DATA_BYTES, ALONE_BYTES, MESSAGE_PART_BYTES, MESSAGE_BYTES, INJECT_FROM = range(8)
-"""Fields of `messages`. MESSAGE_BYTES: the encoded bytes of the message itself; MESSAGE_PART_BYTES: as a part of an
-RPC; ALONE_BYTES: as a whole RPC with its length prefix. INJECT_FROM: the first of its lines in `inject_targets`,
-which end where those of the next message begin."""
+"""Fields of `messages`. PUBLISHED: the time of publication. MESSAGE_BYTES: the bytes of the encoded message.
+MESSAGE_PART_BYTES: its bytes as a part of an RPC. ALONE_BYTES: the bytes of an RPC with only this message, and of the
+RPC's length prefix. INJECT_FROM: the index in `inject_targets` of the message's first target; its targets end where
+those of the next message begin."""
 
 REASON, ACCEPTING, REFUSED, DUE_OF, REACHED_OF = range(5)
-"""Columns of `verdicts`. REASON: why nodes refuse the message, -1 if they accept it. ACCEPTING: its line of
-`accepting`. REFUSED: whether a node refused it; if so, the other two columns do not count. DUE_OF: the number of
-eligible nodes. REACHED_OF: how many of these got it, with a column for each thread."""
+"""Columns of `verdicts`. REASON: the reason for which nodes refuse the message, -1 if they accept it. ACCEPTING: the
+message's line in `accepting`. REFUSED: whether a node refused the message. The other columns are used only if no node
+refused it: DUE_OF has the number of eligible nodes. REACHED_OF and the columns after it, one for each thread, have
+the number of eligible nodes that got the message."""
 
 # Nodes.
 (
     COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
-"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: how often the node was started. TICK: heartbeats since
-the last start. OLDEST: no older message is cached, or remembered for a number of heartbeats. AGES_AT: no message is
-forgotten before this heartbeat. GOSSIPS_FROM: no older message is gossiped about. OWED: the bits UNANNOUNCED and
-UNSENT, each set if any slot of the node has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED. The other fields
-are heads of lists (`lists.py`)."""
+"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: the number of times that the node was started. TICK:
+the number of heartbeats since the last start. OLDEST: the node has no message older than this one in its message
+cache, nor in a seen cache that forgets by heartbeats. AGES_AT: no message is forgotten before this heartbeat.
+GOSSIPS_FROM: the node sends no gossip about messages older than this one. OWED: the bits UNANNOUNCED and UNSENT, each
+set if any slot of the node has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED. The other fields are heads of
+lists (`lists.py`); BACKLOG_END is the last entry of the list BACKLOG."""
 WAITS_TO_ANNOUNCE, FEATURES_OWED = 1, 2
 """Bits of OWED. WAITS_TO_ANNOUNCE: a router without a heartbeat has set a timer to announce subscriptions again.
 FEATURES_OWED: the extensions of the router could not be sent to some peer."""
@@ -268,8 +271,8 @@ MORE64 = 4
 PROMISES, ASKED_AT, SENDERS, UNWANTED_QUEUE, UNWANTED_LAST = range(16, 21)
 """Heads of lists in `more32`, numbered after the fields of `nodes32`. UNWANTED_LAST: the end of UNWANTED_QUEUE."""
 DIALLING, NAMED_DIALLED = 5, 6
-"""Fields of `more32`: the number of dials under way, and of peers dialled since the last heartbeat by peer
-exchange."""
+"""Fields of `more32`. DIALLING: the number of unanswered dials. NAMED_DIALLED: the number of peers that the node
+dialled since the last heartbeat because a PRUNE named them."""
 REFRESH_DUE, REFRESHED, UNWANTED_COUNT, UPLINK_AT = range(4)
 """Fields of `more64`. REFRESH_DUE, REFRESHED: the times of the next decay of scores and of the last one.
 UNWANTED_COUNT: the number of entries in UNWANTED_QUEUE. UPLINK_AT: the index of the uplink in `arena`
@@ -277,73 +280,81 @@ UNWANTED_COUNT: the number of entries in UNWANTED_QUEUE. UPLINK_AT: the index of
 NODE32 = 16
 """One cache line."""
 DUE, UPLINK_FREE, SERIAL, PENDING = range(4)
-"""Fields of `nodes64`. DUE: when the next heartbeat is due; used only if timers also serve other ends or are delayed.
-UPLINK_FREE: when the uplink is free. SERIAL: the last number in the order of a bounded cache. PENDING: the number of
-messages in validation."""
+"""Fields of `nodes64`. DUE: the time of the next heartbeat; it is used only if the node's timer may fire at other
+times, or the event of the timer may wait for service. UPLINK_FREE: the time at which the uplink is free. SERIAL: the
+last number that was given to an entry of a bounded cache. PENDING: the number of messages in validation."""
 NODE64 = 4
 NEVER = (1 << 31) - 1
-"""Value of AGES_AT and GOSSIPS_FROM without a message."""
+"""The value of AGES_AT and GOSSIPS_FROM if there is no message to forget, or to send gossip about."""
 APPLICATION, JOINED, FANOUT, COUNTED = 1, 2, 4, 8
 """Bits of `members`. APPLICATION: the application is a member. JOINED: the router has joined the topic. FANOUT: the
-router has a fan-out for it. COUNTED: the topic counts for scores, from its first join on."""
+router has a fan-out for the topic. COUNTED: the topic contributes to scores, because the router has joined it at
+least once."""
 MESH_SIZE = 4
-"""The lowest bit of the size of the mesh in `members`."""
+"""The number of the lowest bit of the mesh size in `members`."""
 
-# Lines of a thread in `control` and `counts` fill whole cache lines, so that no two threads write to the same one.
+# A thread's line in `control` or `counts` fills whole cache lines, so that no two threads write to one cache line.
 CONTROL = 40
 (
     CHUNK_FREE, CHUNK_FRESH, CHUNK_END, NEAR, NEAR_SERIAL, FAR, FAR_FIRST, POOL_FREE, POOL_FRESH, OUT_COUNT,
-    OUT_MODE, OUT_MESSAGE, OUT_VIA, OUT_TOPIC, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
+    OUT_SHORT, OUT_KEY, OUT_VALUE, OUT_IDS, SCRATCH_USED, ARENA_AT, ARENA_LEFT, ARENA_FREE, ARENA_FRESH, ARENA_END,
     ARENA_CHUNK, ARENA_TAKEN, LEAVING_FIRST, LEAVING_NEXT, KEEPS_SCORES, WELCOMES, HIDES_PEERS, IDS_IN_RPC, URGENT,
     NAMES, DIALS, NAMED_HOPS, FRAMES, ERRAND_FREE, ERRAND_FRESH, ALONE, HANDED, REMINDS,
 ) = range(38)  # fmt: skip
-"""Fields of `control`. …_FREE: the first entry that may be used again, -1 for none; …_FRESH: the first entry that was
-never used. ERRAND_FREE and ERRAND_FRESH, those of `errands`, are used in the line of thread 0 only. OUT_…: see
-`outbox.py`. KEEPS_SCORES: a heartbeat runs, and reads each score once. WELCOMES, HIDES_PEERS and IDS_IN_RPC are about
-the RPC that is handled: what the sender's score permits (0 until it is read), whether PRUNEs name no peers, and the
-number of ids in its IHAVEs so far. NAMED_HOPS: the hops field of the message that is handled, 0 for none. URGENT,
-NAMES, DIALS, FRAMES, ALONE, HANDED and SCRATCH_USED: the number of used entries of these arrays. REMINDS: a heartbeat
-took place, after which applications of partial messages ask other peers for late parts."""
+"""Fields of `control`. …_FREE: the first entry that may be used again, -1 for none. …_FRESH: the first entry that was
+never used. …_END: the end of the thread's range of entries. For `errands`, only the line of thread 0 is used. OUT_…:
+see `outbox.py`. KEEPS_SCORES: a heartbeat runs, and computes each score once. Three fields are about the RPC that the
+present call handles. WELCOMES: what the sender's score permits, 0 until the score is read. HIDES_PEERS: PRUNEs name
+no peers. IDS_IN_RPC: the number of ids in the RPC's IHAVEs so far. NAMED_HOPS: the hops field of the message that the
+present call handles, 0 for none. URGENT, NAMES, DIALS, FRAMES, ALONE and HANDED: the number of used entries of the
+array with this name; SCRATCH_USED: that of `scratch`. REMINDS: the present call is a heartbeat, after which
+applications of partial messages request late parts from other peers."""
 COUNTERS = 40
 TALLIES = 80
 FINDING = 6
 
 # Slots.
 SUBSCRIBED, IN_MESH, IN_FANOUT, UNANNOUNCED, UNSENT, CONNECTED, NATIVE, DIALLED = 1, 2, 4, 8, 16, 32, 64, 128
-"""Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent; UNSENT: a GRAFT or PRUNE. CONNECTED,
-NATIVE and DIALLED are set for the first topic only. NATIVE: the peer speaks a protocol of the node's router. DIALLED:
-the node dialled. Before a slot is connected, NATIVE means instead that its peer dials, too."""
+"""Bits of `flags`. UNANNOUNCED: a SUBSCRIBE or UNSUBSCRIBE could not be sent. UNSENT: a GRAFT or PRUNE could not be
+sent. CONNECTED, NATIVE and DIALLED are set for the first topic only. NATIVE: the common protocol with the peer is a
+native protocol of the node's router. DIALLED: the node dialled the peer. Before the peer is connected, NATIVE means
+instead that the peer also dials the node."""
 IS_EAGER, IS_LAZY = IN_MESH, IN_FANOUT
-"""The meaning of these two bits in a tree, where each neighbour has one of them."""
+"""The meaning of IN_MESH and IN_FANOUT in a tree, where each neighbour has one of these bits."""
 NEWLY_EAGER, NEWLY_UP = 1, 2
 """Bits of `tree_marks`: since the last IHAVE, the peer became eager, or became a neighbour."""
 MISBEHAVIOUR, SLOWNESS, SCORE, KEPT = range(4)
-"""Fields of `peer_scores`. SCORE: the sum, NaN until it is computed again; KEPT: the score that a heartbeat uses."""
+"""Fields of `peer_scores`. MISBEHAVIOUR, SLOWNESS: counters. SCORE: the score, NaN until it is computed again. KEPT:
+the score that a heartbeat uses."""
 RATED, BY = 1, 2
-"""Bits of `rated`: the entry rates the node; the node's application gives this rating."""
+"""Bits of `rated`. RATED: the entry rates the node. BY: the node's application gives the rating of this entry."""
 FIRST, MESH, FAILURES, INVALID = range(4)
 """Fields of `topic_scores`."""
-SLOT_SCORES = ("peer_scores", "topic_scores", "mesh_times")
 GRAFTED, TIME_IN_MESH, MESH_BITS = range(3)
-"""Fields of `mesh_times`. GRAFTED: when the peer entered the mesh; TIME_IN_MESH: for how long, at the last decay."""
+"""Fields of `mesh_times`. GRAFTED: the time at which the peer entered the mesh. TIME_IN_MESH: the time that the peer
+had been in the mesh at the last decay."""
 ACTIVE, UNSUBSCRIBED = 1, 2
-"""Bits of MESH_BITS: deliveries are expected; the peer left the mesh by UNSUBSCRIBE."""
+"""Bits of MESH_BITS. ACTIVE: the score counts missing mesh deliveries of the peer (P3). UNSUBSCRIBED: the peer left
+the mesh by UNSUBSCRIBE."""
 RECORD, DECIDED = range(2)
 """Fields of `records`. RECORD: the time at which the record ends, shifted left, and its state in the lowest
 STATE_BITS; 0 without a record. DECIDED: the time at which the message was accepted."""
 STATE_BITS = 3
 BROUGHT, REPEATED, IGNORED, REJECTED, AWAY_UNTIL = range(5)
-"""Fields of `gated`: messages of the address that were new, duplicate, ignored and rejected. AWAY_UNTIL: until when
-the counts are kept after the last peer at the address disconnected, 0 while one is connected."""
+"""Fields of `gated`. BROUGHT, REPEATED, IGNORED, REJECTED: the numbers of messages from the address that were new,
+duplicate, ignored and rejected. AWAY_UNTIL: the time until which the counts are stored after the last peer at the
+address disconnected; 0 while a peer at the address is connected."""
 VALIDATED, THROTTLED, THROTTLED_AT, GATER_DUE = range(4)
-"""Fields of `gaters`. Times are doubles, too, which hold microseconds exactly for 285 years."""
+"""Fields of `gaters`: counters and times. Times are stored as doubles, which are exact to the microsecond for 285
+years."""
 
 # Links.
 LINK_SOURCE, DESTINATION, TWIN, PREVIOUS, SEQUENCE, LINK_FLAGS = range(6)
 LINK32 = 6
 OPEN, CUT, DEAD, OUTBOUND = 1, 2, 4, 8
-"""Bits of LINK_FLAGS. OPEN: the source's router knows the connection. CUT: a fault cut it, RPCs on it no longer
-arrive. DEAD: it is lost, whether or not the source has noticed that. OUTBOUND: the source dialled."""
+"""Bits of LINK_FLAGS. OPEN: the source's router regards the destination as connected. CUT: a fault cut the link, so
+RPCs on it no longer arrive. DEAD: the link is lost, whether or not the source has noticed the loss. OUTBOUND: the
+source dialled."""
 LATENCY, LAST_ARRIVAL = range(2)
 LINK64 = 2
 
@@ -351,7 +362,7 @@ LINK64 = 2
 ASKED, DELIVERED, MISSED, HELD, MISSING, QUEUED = 1, 2, 4, 8, 16, 32
 """Bits of cells. ASKED: the application is validating the message. MISSED: the node was eligible, but got no delivery
 before the message's window was over. HELD, MISSING and QUEUED are set by a tree of episub: it can send the message
-again, knows it from announcements only, or has yet to announce it."""
+again (HELD), it knows the message from announcements only (MISSING), or it has not announced it yet (QUEUED)."""
 SEEN_BEAT, CACHE_BEAT, HOPS = 6, 26, 47
 BEATS = (1 << 20) - 1
 HOPS_CAP = (1 << 17) - 1
@@ -360,24 +371,27 @@ heartbeats (TICK) in which the message was seen and cached, and the hops to the 
 
 # Trees.
 TIMER, ANNOUNCE, FLUSH_DUE, MISSING_DUE = range(4)
-"""Fields of `alarms`: the time for which the timer is set, and alarms that it serves; -1 for none."""
+"""Fields of `alarms`. TIMER: the time for which the timer is set. The other fields are the times of the alarms that
+the timer serves. All are -1 for none."""
 (
     KEPT_FIRST, KEPT_LAST, KEPT_COUNT, KEPT_SIZE, QUEUE, QUEUE_COUNT, MISSING_FIRST, MISSING_LAST, MISSING_COUNT,
     LATEST_FROM,
 ) = range(10)  # fmt: skip
-"""Fields of `trees`: the oldest and the newest message that is kept, the first and last entries of lists, -1 for
-none; and counts. KEPT_SIZE: the bytes of kept messages. LATEST_FROM: the neighbour that sent the newest message, or
--1."""
+"""Fields of `trees`. A kept message is one that the tree stores to send it again. KEPT_FIRST, KEPT_LAST: the oldest
+and the newest kept message, -1 for none. KEPT_SIZE: the bytes of all kept messages. QUEUE, MISSING_FIRST,
+MISSING_LAST: the first and last entries of lists, -1 for none. …_COUNT: numbers of messages. LATEST_FROM: the
+neighbour that sent the newest message, or -1."""
 TREE_FIELDS = 10
 AHEAD_OF, AHEAD_BY = range(2)
-"""Fields of `detours`. AHEAD_OF: the number plus one of the neighbour that sent the node a message, if the slot's
-peer had the message with no more hops than the node; 0 otherwise. AHEAD_BY: the hops of the slot's peer minus those
-of the node, 0 or less."""
+"""Fields of `detours`. AHEAD_OF is set if the slot's peer had a message after no more hops than the node: to the
+number plus one of the neighbour that sent the message to the node. Otherwise it is 0. AHEAD_BY: the hops to the
+slot's peer minus those to the node, 0 or less."""
 FIXED_OVERLAY, SEEDS_OVERLAY, HYPARVIEW = range(3)
 """Values of OVERLAY."""
 SWEEP_DUE, SEQUENCE_NUMBER, ERRANDS, UNDER_WAY, DIAL_COUNT, GOING, ASKED_DISCOVERY = range(7)
-"""Fields of `meetings`: an alarm, the last sequence number, the heads of the lists of errands and of dialled peers,
-the number of dialled peers, the peer whose disconnection is being handled, and how often discovery was asked."""
+"""Fields of `meetings`. SWEEP_DUE: an alarm. SEQUENCE_NUMBER: the last sequence number. ERRANDS, UNDER_WAY: the heads
+of the lists of errands and of dialled peers. DIAL_COUNT: the number of dialled peers. GOING: the peer whose
+disconnection is being handled. ASKED_DISCOVERY: the number of requests to discovery."""
 EXPIRE_DUE, STABILISE_DUE, SHUFFLE_DUE, PROBE_DUE, CONTACTS_DUE = range(5)
 (
     ACTIVE_COUNT, PASSIVE_COUNT, LOOKING_UNTIL, JOINS_LEFT, ASKS_LEFT, LEAVES_COUNT, OPEN_SEQUENCE, OPEN_TTL,
@@ -390,16 +404,18 @@ LOOKING_UNTIL: the end of the wait for discovery. OPEN_…: sequence number, TTL
 that waits for an answer; OPEN_SEQUENCE is -1 if none does. SIZE_RANDOM, SIZE_ACTIVE, SIZE_PASSIVE: the target sizes
 C_rand, A and P. SENT: the passive peers that the node's last SHUFFLE named."""
 IDLE_UNTIL, PING_UNTIL = range(2)
-"""Fields of `slot_times`: when an unused connection is closed, when a ping counts as unanswered; 0 for never."""
+"""Fields of `slot_times`: the time at which an unused connection is closed, and the time after which a ping is
+unanswered; 0 for never."""
 KEPT_HOPS, KEPT_PARENT, KEPT_NEWER, KEPT_OLDER = range(4)
-"""Fields of `kept32`. KEPT_HOPS: twice the router's hops, plus one if the received copy named its hops. KEPT_PARENT:
-the peer that sent the message, -1 for a message of the node. KEPT_NEWER, KEPT_OLDER: the messages that were kept next
-and before, -1 for none. `kept64` has the time at which the message was kept."""
+"""Fields of `kept32`. KEPT_HOPS: twice the hops that the router counts, plus one if the received copy named its hops.
+KEPT_PARENT: the peer that sent the message, -1 for a message of the node. KEPT_NEWER, KEPT_OLDER: the message that
+was kept after this one and the message that was kept before it, -1 for none. `kept64` has the time at which the
+message was kept."""
 
 # Extensions and partial messages.
 HAS_SENT, EXCHANGES_PARTS, TESTS, UNSAID = 1, 2, 4, 8
-"""Bits in the first column of `traits`. HAS_SENT: the peer has sent an RPC. EXCHANGES_PARTS, TESTS: its extensions.
-UNSAID: the node's own extensions could not be sent to it."""
+"""Bits in the first column of `traits`. HAS_SENT: the peer has sent an RPC. EXCHANGES_PARTS, TESTS: the peer's
+extensions. UNSAID: the node's own extensions could not be sent to the peer."""
 USE, PARTS, KNOWN_PARTS, IS_EAGER_TOPIC, ASKS_ONE, PART_BYTES, NO_PARTS_BYTES, CLAIM_BYTES = range(8)
 """Fields of `part_topics`. USE: how nodes use partial messages (`core/rules/partial_rules.py`), 0 if the topic's
 messages are sent whole. PARTS, KNOWN_PARTS: the number of parts, and of those that nodes know from elsewhere.
@@ -410,15 +426,30 @@ CHOSEN, FIRST_GROUP, SERIALS, FIRST_HELD, LAST_HELD, HELD_COUNT, FIRST_ASKED, AS
 `part_lines.py`; FIRST_… and LAST_… are lines, 0 for none."""
 
 # Arrays.
-_ARRAYS: list[tuple[str, Any, tuple[int | None, ...]]] = []
-_LINE = 4
-"""Words of an array in the world: its address, and up to three extents."""
+_ARRAYS: dict[str, tuple[int, Any, tuple[int | None, ...]]] = {}
+"""For each array by name: its index in the world, the type of its numbers and its extents. An extent is None if it
+differs between runs. At the index the world has the address of the array, and after the address all its extents."""
+_WORDS_OF_ARRAY = 4
+SLOT_ARRAYS: dict[int, tuple[str, ...]] = {
+    NODES: ("peers", "flags"),
+    HAS_LINKS: ("links_of",),
+    HAS_SCORES: ("peer_scores", "topic_scores", "mesh_times"),
+    RETAINS: ("retained",),
+    HAS_GATER: ("gated",),
+    USES_12: ("idontwants",),
+    HAS_EPISUB: ("tree_marks",),
+    HAS_OVERLAY: ("slot_times", "detours"),
+    HAS_FEATURES: ("traits",),
+    WITNESSES: ("known_topics", "apart"),
+}
+"""The names of the arrays that have a line for each slot. The key is a scalar that is not 0 in runs with these
+arrays."""
 
 
 def _view(name: str, dtype: Any, *extents: int | None) -> Any:
-    """Return a kernel that returns a view of an array of the world; the order of these calls numbers the arrays."""
-    at = SCALARS + _LINE * len(_ARRAYS)
-    _ARRAYS.append((name, dtype, extents))
+    """Return a kernel that returns a view of the array `name` of a world, and register the array in `_ARRAYS`."""
+    at = SCALARS + _WORDS_OF_ARRAY * len(_ARRAYS)
+    _ARRAYS[name] = at, dtype, extents
     kind = ViewType(name, from_dtype(np.dtype(dtype)), extents)
 
     @intrinsic
@@ -432,133 +463,75 @@ def _view(name: str, dtype: Any, *extents: int | None) -> Any:
     return view
 
 
+def _views(names: str, dtype: Any, *extents: int | None) -> list[Any]:
+    """Return what `_view` returns, for each of several arrays with the same type and extents. Blanks separate the
+    names of the arrays."""
+    return [_view(name, dtype, *extents) for name in names.split()]
+
+
+# Several arrays in one line have the same type and extents.
 parameters = _view("parameters", np.int64, None, PARAMETERS)
-bases = _view("bases", np.uint64, None)
-topics = _view("topics", np.int64, None, 4)
-topic_keys = _view("topic_keys", np.uint64, None)
-allowed = _view("allowed", np.uint8, None, None)
-messages = _view("messages", np.int64, None, 8)
-verdicts = _view("verdicts", np.int64, None, None)
-accepting = _view("accepting", np.uint8, None, None)
+bases, topic_keys, seen, cached = _views("bases topic_keys seen cached", np.uint64, None)
+topics, planned, alarms, schedule = _views("topics planned alarms schedule", np.int64, None, 4)
+allowed, accepting, flags, natives, rated = _views("allowed accepting flags natives rated", np.uint8, None, None)
+name_marks, known_topics, tree_marks = _views("name_marks known_topics tree_marks", np.uint8, None, None)
+traits, marks, sides = _views("traits marks sides", np.uint8, None, None)
+messages, part_topics, errands = _views("messages part_topics errands", np.int64, None, 8)
+verdicts, since_us, fanout_us, first_us = _views("verdicts since_us fanout_us first_us", np.int64, None, None)
+seen_serials, cache_serials = _views("seen_serials cache_serials", np.int64, None, None)
+region_jitters, block_starts, node_counts = _views("region_jitters block_starts node_counts", np.int64, None, None)
+scratch, candidates, record_serials, names = _views("scratch candidates record_serials names", np.int64, None, None)
+apart, kept64, handed, latency_counts = _views("apart kept64 handed latency_counts", np.int64, None, None)
+latencies_seen, long_latencies = _views("latencies_seen long_latencies", np.int64, None, None)
 nodes32 = _view("nodes32", np.int32, None, NODE32)
 nodes64 = _view("nodes64", np.int64, None, NODE64)
-bytes_out = _view("bytes_out", np.int64, None)
-members = _view("members", np.int32, None, None)
-since_us = _view("since_us", np.int64, None, None)
-fanout_us = _view("fanout_us", np.int64, None, None)
-peers = _view("peers", np.int32, None)
-flags = _view("flags", np.uint8, None, None)
-links_of = _view("links_of", np.int32, None)
+bytes_out, latencies, arena, retained = _views("bytes_out latencies arena retained", np.int64, None)
+direct_starts, inject_targets, cut_pairs = _views("direct_starts inject_targets cut_pairs", np.int64, None)
+dial_starts = _view("dial_starts", np.int64, None)
+members, heads, tails, fills, sorted_links = _views("members heads tails fills sorted_links", np.int32, None, None)
+pending, own_places, group_of, lost_links = _views("pending own_places group_of lost_links", np.int32, None, None)
+peers, links_of, queued_links, chunk_next = _views("peers links_of queued_links chunk_next", np.int32, None)
+columns_of, addresses, direct_targets = _views("columns_of addresses direct_targets", np.int32, None)
+dial_targets = _view("dial_targets", np.int32, None)
 links32 = _view("links32", np.int32, None, LINK32)
 links64 = _view("links64", np.int64, None, LINK64)
-link_marks = _view("link_marks", np.uint8, None)
-seen = _view("seen", np.uint64, None)
-cached = _view("cached", np.uint64, None)
-cells = _view("cells", np.uint64, None, None)
-revived = _view("revived", np.uint8, None)
-first_us = _view("first_us", np.int64, None, None)
-seen_serials = _view("seen_serials", np.int64, None, None)
-cache_serials = _view("cache_serials", np.int64, None, None)
-latencies = _view("latencies", np.int64, None)
-region_jitters = _view("region_jitters", np.int64, None, None)
-natives = _view("natives", np.uint8, None, None)
-natted = _view("natted", np.uint8, None)
-witnesses = _view("witnesses", np.uint8, None)
-queued = _view("queued", np.int64, None, 2)
-queued_links = _view("queued_links", np.int32, None)
-chunk_next = _view("chunk_next", np.int32, None)
-heads = _view("heads", np.int32, None, None)
-tails = _view("tails", np.int32, None, None)
-fills = _view("fills", np.int32, None, None)
-far = _view("far", np.int64, None, None, 4)
-sorted_events = _view("sorted_events", np.int64, None, None, 2)
-sorted_links = _view("sorted_links", np.int32, None, None)
-block_starts = _view("block_starts", np.int64, None, None)
-near = _view("near", np.int64, None, None, 4)
-arena = _view("arena", np.int64, None)
-pending = _view("pending", np.int32, None, None)
-node_counts = _view("node_counts", np.int64, None, None)
-planned = _view("planned", np.int64, None, 4)
-pool = _view("pool", np.int64, None, None, 4)
-leaving = _view("leaving", np.int64, None, None, 4)
-outbox = _view("outbox", np.int64, None, None, 4)
-scratch = _view("scratch", np.int64, None, None)
-candidates = _view("candidates", np.int64, None, None)
+link_marks, revived, natted, witnesses = _views("link_marks revived natted witnesses", np.uint8, None)
+slot_marks, dial_buckets = _views("slot_marks dial_buckets", np.uint8, None)
+cells, keys, part_sets = _views("cells keys part_sets", np.uint64, None, None)
+queued, slot_times = _views("queued slot_times", np.int64, None, 2)
+far, near, pool, leaving, outbox = _views("far near pool leaving outbox", np.int64, None, None, 4)
+topic_times = _view("topic_times", np.int64, None, None, 4)
+sorted_events, records, urgent, alone = _views("sorted_events records urgent alone", np.int64, None, None, 2)
+frames = _view("frames", np.int64, None, None, 2)
 ranks = _view("ranks", np.float64, None, None)
-keys = _view("keys", np.uint64, None, None)
 reals = _view("reals", np.float64, None, REALS)
 topic_reals = _view("topic_reals", np.float64, None, None, TOPIC_REALS)
-topic_times = _view("topic_times", np.int64, None, None, 4)
 more32 = _view("more32", np.int32, None, MORE32)
 more64 = _view("more64", np.int64, None, MORE64)
-peer_scores = _view("peer_scores", np.float64, None, 4)
+peer_scores, gaters = _views("peer_scores gaters", np.float64, None, 4)
 topic_scores = _view("topic_scores", np.float64, None, None, 4)
 mesh_times = _view("mesh_times", np.int64, None, None, 3)
-records = _view("records", np.int64, None, None, 2)
-record_serials = _view("record_serials", np.int64, None, None)
-senders = _view("senders", np.uint64, None, None, None)
-own_places = _view("own_places", np.int32, None, None)
-columns_of = _view("columns_of", np.int32, None)
-retained = _view("retained", np.int64, None)
+senders, unwanted = _views("senders unwanted", np.uint64, None, None, None)
 ratings = _view("ratings", np.float64, None)
-rated = _view("rated", np.uint8, None, None)
-address_names = _view("address_names", np.int32, None, None, 2)
+address_names, detours = _views("address_names detours", np.int32, None, None, 2)
 gated = _view("gated", np.float64, None, 5)
-gaters = _view("gaters", np.float64, None, 4)
-addresses = _view("addresses", np.int32, None)
-idontwants = _view("idontwants", np.int32, None, 2)
-unwanted = _view("unwanted", np.uint64, None, None, None)
-urgent = _view("urgent", np.int64, None, None, 2)
-names = _view("names", np.int64, None, None)
-name_marks = _view("name_marks", np.uint8, None, None)
+idontwants, direct_pairs = _views("idontwants direct_pairs", np.int32, None, 2)
 dials = _view("dials", np.int64, None, None, 6)
-slot_marks = _view("slot_marks", np.uint8, None)
 findings = _view("findings", np.int64, None, None, FINDING)
 tallies = _view("tallies", np.int64, None, TALLIES)
-known_topics = _view("known_topics", np.uint8, None, None)
-apart = _view("apart", np.int64, None, None)
-direct_pairs = _view("direct_pairs", np.int32, None, 2)
-direct_starts = _view("direct_starts", np.int64, None)
-direct_targets = _view("direct_targets", np.int32, None)
 arrivals = _view("arrivals", np.int64, None, 6)
-alarms = _view("alarms", np.int64, None, 4)
 trees = _view("trees", np.int64, None, None, TREE_FIELDS)
 kept32 = _view("kept32", np.int32, None, None, 4)
-kept64 = _view("kept64", np.int64, None, None)
-tree_marks = _view("tree_marks", np.uint8, None, None)
-traits = _view("traits", np.uint8, None, None)
-part_topics = _view("part_topics", np.int64, None, 8)
 part_heads = _view("part_heads", np.int32, None, None, 8)
-group_of = _view("group_of", np.int32, None, None)
 part_lines = _view("part_lines", np.int64, None, 11)
-part_sets = _view("part_sets", np.uint64, None, None)
-alone = _view("alone", np.int64, None, None, 2)
-handed = _view("handed", np.int64, None, None)
-detours = _view("detours", np.int32, None, None, 2)
 meetings = _view("meetings", np.int64, None, 7)
 overlays = _view("overlays", np.int64, None, None, OVERLAY_FIELDS)
-view_peers = _view("view_peers", np.int32, None, None, None)
-view_notes = _view("view_notes", np.int32, None, None, None)
-slot_times = _view("slot_times", np.int64, None, 2)
-errands = _view("errands", np.int64, None, 8)
-frames = _view("frames", np.int64, None, None, 2)
-marks = _view("marks", np.uint8, None, None)
+view_peers, view_notes = _views("view_peers view_notes", np.int32, None, None, None)
 rows = _view("rows", np.int64, None, None, 13)
 sums = _view("sums", np.uint64, None, 8)
 counts = _view("counts", np.int64, None, COUNTERS)
-latency_counts = _view("latency_counts", np.int64, None, None)
-latencies_seen = _view("latencies_seen", np.int64, None, None)
-long_latencies = _view("long_latencies", np.int64, None, None)
 control = _view("control", np.int64, None, CONTROL)
-schedule = _view("schedule", np.int64, None, 4)
-inject_targets = _view("inject_targets", np.int64, None)
-sides = _view("sides", np.uint8, None, None)
-cut_pairs = _view("cut_pairs", np.int64, None)
 cut_ranges = _view("cut_ranges", np.int64, None, 3)
-lost_links = _view("lost_links", np.int32, None, None)
-dial_targets = _view("dial_targets", np.int32, None)
-dial_starts = _view("dial_starts", np.int64, None)
-dial_buckets = _view("dial_buckets", np.uint8, None)
 
 
 def _world(kind: WorldType) -> Any:
@@ -574,22 +547,12 @@ def _world(kind: WorldType) -> Any:
     return world
 
 
-# Types of worlds. The scalars named in a tuple are 0 in the world, so its entry is compiled without what they enable.
+# Types of worlds. The scalars in the tuple of a type are 0 in its worlds. An entry for such worlds is compiled
+# without the code that these scalars enable.
 WITHOUT_EPISUB = (HAS_EPISUB, HAS_OVERLAY)
 WITHOUT_FEATURES = (HAS_FEATURES, PART_WORDS)
-WITHOUT_11 = (
-    USES_11,
-    HAS_SCORES,
-    SAMPLES_SCORES,
-    USES_12,
-    RETAINS,
-    HAS_RATINGS,
-    HAS_ADDRESSES,
-    HAS_DIRECT,
-    HAS_GATER,
-    HAS_PLACES,
-    *WITHOUT_FEATURES,
-)
+_WITHOUT_SCORES = (HAS_SCORES, SAMPLES_SCORES, RETAINS, HAS_RATINGS, HAS_ADDRESSES)
+WITHOUT_11 = (USES_11, USES_12, HAS_DIRECT, HAS_GATER, HAS_PLACES, *_WITHOUT_SCORES, *WITHOUT_FEATURES)
 WITHOUT_DIALS = (HAS_DIALS, HAS_OVERLAY)
 WITHOUT_LINKS = (HAS_LINKS, HAS_LOSS, HAS_JITTER, UPLINK, SERVICE)
 _OLD_RULES = (*WITHOUT_EPISUB, *WITHOUT_11, *WITHOUT_DIALS)
@@ -606,15 +569,23 @@ world_10: Any = _world(WorldType("World10", _WITHOUT_LATER))
 world_of_slots: Any = _world(WorldType("WorldOfSlots", (*_WITHOUT_LATER, *WITHOUT_LINKS)))
 
 
+def _address(builder: Any, world: Any, name: str, index: Any, size: Any) -> Any:
+    """Generate the address of an element or line of an array; `size` is the number of bytes of an element or line."""
+    return builder.add(read(builder, world, _ARRAYS[name][0]), builder.mul(index, size))
+
+
+def _bytes_at(builder: Any, address: Any) -> Any:
+    """Generate a pointer to the byte at an address."""
+    return builder.inttoptr(address, ir.IntType(8).as_pointer())
+
+
 @intrinsic
 def _words_at(_typing: Any, w: Any, at: Any) -> Any:
-    """Return a view of the arena that begins at a word of it; its extent is unknown, and accesses are not checked."""
+    """Return a view of the arena that begins at word `at`. The view has no extent, so accesses are not checked."""
     kind = ViewType("arena", types.int64, (0,))
-    place = SCALARS + _LINE * [name for name, _, _ in _ARRAYS].index("arena")
 
     def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        address = builder.add(read(builder, arguments[0], place), builder.mul(arguments[1], word(8)))
-        return make_view(context, builder, kind, address, [])
+        return make_view(context, builder, kind, _address(builder, arguments[0], "arena", arguments[1], word(8)), [])
 
     return kind(w, types.int64), code
 
@@ -622,22 +593,72 @@ def _words_at(_typing: Any, w: Any, at: Any) -> Any:
 words_at: Any = _words_at
 
 
+def _slot_lines(builder: Any, world: Any, kind: WorldType, scalars: Iterable[int]) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each array in SLOT_ARRAYS at one of the scalars, and the number of bytes of one of its lines.
+
+    Code that the caller generates before it asks for the next array runs only in runs that have this array.
+    """
+    for scalar in scalars:
+        if scalar not in kind.without:
+            with builder.if_then(builder.icmp_signed("!=", read(builder, world, scalar), word(0))):
+                for name in SLOT_ARRAYS[scalar]:
+                    at, dtype, extents = _ARRAYS[name]
+                    size = word(np.dtype(dtype).itemsize)
+                    for axis, extent in enumerate(extents[1:], start=2):
+                        size = builder.mul(size, read(builder, world, at + axis) if extent is None else word(extent))
+                    yield name, size
+
+
+@intrinsic
+def _move_slots(_typing: Any, w: Any, start: Any, goal: Any, count: Any) -> Any:
+    """In all arrays of slots, copy the lines of the `count` slots from `start` on to the slots from `goal` on."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        world, *places, number = arguments
+        for name, size in _slot_lines(builder, world, signature.args[0], SLOT_ARRAYS):
+            source, target = (_address(builder, world, name, place, size) for place in places)
+            _cgutils.raw_memmove(builder, _bytes_at(builder, target), _bytes_at(builder, source), number, size)
+        return context.get_dummy_value()
+
+    return types.void(w, types.int64, types.int64, types.int64), code
+
+
+def _clearer(*scalars: int) -> Any:
+    """Return a kernel that sets the line of a slot to 0 in the arrays that SLOT_ARRAYS has at these scalars."""
+
+    @intrinsic
+    def clear(_typing: Any, w: Any, slot: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            world, place = arguments
+            for name, size in _slot_lines(builder, world, signature.args[0], scalars):
+                _cgutils.memset(builder, _bytes_at(builder, _address(builder, world, name, place, size)), size, 0)
+            return context.get_dummy_value()
+
+        return types.void(w, types.int64), code
+
+    return clear
+
+
+move_slots: Any = _move_slots
+clear_slot = _clearer(*SLOT_ARRAYS)
+clear_scores = _clearer(HAS_SCORES)
+clear_traits = _clearer(HAS_FEATURES)
+
+
 def _toucher(name: str) -> Any:
-    """Return a kernel that prefetches the cache line of an element; its index is that in the flattened array."""
-    place, (_, dtype, _) = next((number, each) for number, each in enumerate(_ARRAYS) if each[0] == name)
-    at = SCALARS + _LINE * place
-    size = np.dtype(dtype).itemsize
+    """Return a kernel that prefetches the cache line of an element of an array. The index that the kernel gets is the
+    one in the flattened array."""
 
     @intrinsic
     def touch(_typing: Any, w: Any, index: Any) -> Any:
         def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            address = builder.add(read(builder, arguments[0], at), builder.mul(arguments[1], word(size)))
-            line = ir.IntType(8).as_pointer()
+            size = word(np.dtype(_ARRAYS[name][1]).itemsize)
+            line = _bytes_at(builder, _address(builder, arguments[0], name, arguments[1], size))
             flag = ir.IntType(32)
             prefetch = builder.module.declare_intrinsic(
-                "llvm.prefetch", [line], ir.FunctionType(ir.VoidType(), [line, flag, flag, flag])
+                "llvm.prefetch", [line.type], ir.FunctionType(ir.VoidType(), [line.type, flag, flag, flag])
             )
-            builder.call(prefetch, [builder.inttoptr(address, line), flag(0), flag(3), flag(1)])
+            builder.call(prefetch, [line, flag(0), flag(3), flag(1)])
             return context.get_dummy_value()
 
         return types.void(w, types.int64), code
@@ -645,46 +666,43 @@ def _toucher(name: str) -> Any:
     return touch
 
 
-touch_nodes32 = _toucher("nodes32")
-touch_bytes_out = _toucher("bytes_out")
-touch_seen = _toucher("seen")
-touch_cached = _toucher("cached")
-touch_members = _toucher("members")
-touch_links32 = _toucher("links32")
-touch_links_of = _toucher("links_of")
-touch_queued = _toucher("queued")
-touch_cells = _toucher("cells")
-touch_peers = _toucher("peers")
-touch_flags = _toucher("flags")
-touch_arena = _toucher("arena")
-touch_unwanted = _toucher("unwanted")
-touch_known_topics = _toucher("known_topics")
+touch_nodes32, touch_bytes_out, touch_members = map(_toucher, ("nodes32", "bytes_out", "members"))
+touch_seen, touch_cached, touch_cells, touch_queued = map(_toucher, ("seen", "cached", "cells", "queued"))
+touch_peers, touch_flags, touch_known_topics = map(_toucher, ("peers", "flags", "known_topics"))
+touch_links32, touch_links_of, touch_arena = map(_toucher, ("links32", "links_of", "arena"))
 
 
 class Arrays:
     """The arrays of a run by name, and the world that points to them."""
 
     def __init__(self) -> None:
-        self.world: World = np.zeros(SCALARS + _LINE * len(_ARRAYS), dtype=np.int64)
-        self._places = {name: (place, dtype, extents) for place, (name, dtype, extents) in enumerate(_ARRAYS)}
+        self.world: World = np.zeros(SCALARS + _WORDS_OF_ARRAY * len(_ARRAYS), dtype=np.int64)
         self._held: dict[str, NDArray[Any]] = {}
-        for name, (_, dtype, extents) in self._places.items():
+        for name, (_, dtype, extents) in _ARRAYS.items():
             self[name] = np.zeros([extent or 1 for extent in extents], dtype)
 
     def __setitem__(self, name: str, array: NDArray[Any]) -> None:
-        place, dtype, extents = self._places[name]
+        at, dtype, extents = _ARRAYS[name]
         shape = tuple(extent or found for extent, found in zip(extents, array.shape, strict=True))
         if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
             raise TypeError(f"{name} must be a contiguous array of {dtype} and of shape {extents}")
         self._held[name] = array
-        at = SCALARS + _LINE * place
         self.world[at] = array.ctypes.data
         self.world[at + 1 : at + 1 + len(shape)] = shape
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._held[name]
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all arrays, touched or not."""
-        return sum(array.nbytes for array in self._held.values())
+    def make(self, names: str, *extents: int, value: int = 0, sparse: bool = False) -> None:
+        """Create arrays, filled with `value`. `names` has the names of the arrays, with blanks between them.
+
+        `extents` are the extents that are None in `_ARRAYS`, the same for all of these arrays. An array is `sparse`
+        (`zeros`) if a run uses little of it.
+        """
+        for name in names.split():
+            _, dtype, known = _ARRAYS[name]
+            given = iter(extents)
+            shape = tuple(next(given) if extent is None else extent for extent in known)
+            self[name] = zeros(shape, dtype, sparse=sparse)
+            if value:
+                self[name][...] = value

@@ -1,18 +1,20 @@
-"""Groups of partial messages (a group is all parts of one message), their peers, and sets of parts.
+"""Groups of partial messages (a group is all parts of one message), the peers in a group, and sets of parts.
 
-Layout: a line of `part_lines` is a group or a peer in it, and `part_sets` has the sets of the same line, PART_WORDS
-words each. `group_of` has the line of a node's group for a message. A group exists while the router or the
-application knows it, or the application requests parts of it; a peer while one of its marks is set. Line 0 is not
-used: 0 stands for no group and no peer. LINES_USED is the last line that was ever used, LINES_FREE the first of a
-chain of free lines. A run with parts uses one thread, because nodes must be handled in the order of time: the hops of
-a message that is completed from parts depend on the hops that the sender of the last part has by then.
+Layout: a line of `part_lines` is a group or a peer in a group, and the same line of `part_sets` has the sets of the
+group or peer, PART_WORDS words each. `group_of` has the line of a node's group for a message. The line of a group
+exists while KNOWN_TO_ROUTER, IS_HELD or HAS_REQUESTS is set in its STATE. The line of a peer exists while one of the
+peer's MARKS is set. Line 0 is not used: 0 stands for no group and no peer. LINES_USED is the last line that was ever
+used, LINES_FREE the first of a chain of free lines.
+
+A run with partial messages uses one thread, because events must be handled in the order of time: if a message is
+completed from parts, its hops depend on the hops of the message at the sender of the last part at that time.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hearsay.sim.array.machine.compiling import kernel, only_with
+from hearsay.sim.array.compiling import kernel, only_with
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
     LINES_FREE,
@@ -34,30 +36,34 @@ from hearsay.sim.array.world.layout import (
 NEXT_GROUP, MESSAGE, STATE, BEATS_LEFT, OPENER, SERIAL, NEXT_HELD, NEXT_ASKED, FIRST_PEER, SHOWN_COUNT, OFFERS = (
     range(11)
 )
-"""Fields of a group. NEXT_GROUP: the router's next group in the topic, ordered by message. BEATS_LEFT: for how many
-more heartbeats the router keeps the group. OPENER: the peer that opened it, -1 for none. SERIAL: its number in the
-order of creation. NEXT_HELD, NEXT_ASKED: the application's next group with parts, and its next one with requests.
-SHOWN_COUNT, OFFERS: the number of peers with HAS_SHOWN, and of peers with OFFERS_PARTS."""
+"""Fields of a group. NEXT_GROUP: the router's next group in the topic, ordered by message. BEATS_LEFT: the number of
+heartbeats after which the router forgets the group. OPENER: the peer whose partial message created the group, -1 for
+none. SERIAL: the number of the group in the order of creation. NEXT_HELD: the application's next group with parts.
+NEXT_ASKED: the application's next group with requests. SHOWN_COUNT, OFFERS: the number of peers with HAS_SHOWN, and
+of peers with OFFERS_PARTS."""
 KNOWN_TO_ROUTER, IS_OWN, IS_PEERS, IS_HELD, IS_PUBLISHED, IS_COMPLETE, HAS_REQUESTS = 1, 2, 4, 8, 16, 32, 64
-"""Bits of STATE. KNOWN_TO_ROUTER, IS_OWN and IS_PEERS are the router's; IS_OWN: the application published in the
-group; IS_PEERS: a peer opened it, and the application has not published it to all peers. The others are the
-application's; IS_HELD: it has parts; IS_PUBLISHED: it published the message itself, or got it whole."""
+"""Bits of STATE. The first three are about the router. KNOWN_TO_ROUTER: the router knows the group. IS_OWN: the
+application published in the group. IS_PEERS: a peer created the group, and the application has not published it to
+all peers. The others are about the application. IS_HELD: it has parts. IS_PUBLISHED: it published the message, or got
+the whole message. IS_COMPLETE: it has all parts. HAS_REQUESTS: it has requested parts."""
 HELD, REQUESTED, OVERDUE = range(3)
-"""Sets of a group: held parts, requested parts, and requested parts that were already missing at a heartbeat."""
+"""Sets of a group. HELD: parts that the node has. REQUESTED: parts that it has requested. OVERDUE: requested parts
+that were already requested at the last heartbeat."""
 NEXT_PEER, PEER, MARKS, OFFER = range(4)
-"""Fields of a peer. OFFER: its number in the order of offers."""
+"""Fields of a peer. NEXT_PEER: the next peer in the group. OFFER: the number of the peer in the order of offers."""
 IS_NOTED, SPOKE, HAS_CLAIMED, GOT_CLAIM, HAS_SHOWN, OFFERS_PARTS, IS_CHANGED = 1, 2, 4, 8, 16, 32, 64
-"""Bits of MARKS. A claim names the parts that a node holds and wants. The router's bits are IS_NOTED: it has notes of
-the peer; SPOKE: the peer sent a partial message; HAS_CLAIMED: the peer's claim is known; GOT_CLAIM: the peer was sent
-a claim. The application's bits are HAS_SHOWN: it knows parts that the peer sent; OFFERS_PARTS: the peer offers parts;
-IS_CHANGED: the parts requested of the peer changed."""
+"""Bits of MARKS. A claim names the parts that a node holds and wants. The first four bits are the router's. IS_NOTED:
+the router has notes of the peer. SPOKE: the peer sent a partial message of the group. HAS_CLAIMED: the peer sent a
+claim. GOT_CLAIM: the node sent a claim to the peer. The other bits are the application's. HAS_SHOWN: the peer sent
+parts. OFFERS_PARTS: the peer offers parts. IS_CHANGED: the parts that are requested of the peer changed."""
 GIVEN, SHOWN, CLAIMED, WANTED, LAST_CLAIM, LAST_WANTED, OFFERED, ASKED_PARTS = range(8)
-"""Sets of a peer. GIVEN, SHOWN: parts sent to it, and by it. CLAIMED, WANTED: the parts that it holds and wants, by
-its last claim. LAST_CLAIM, LAST_WANTED: the same of the last claim sent to it. OFFERED, ASKED_PARTS: parts that it
-offers, and parts that are requested of it."""
+"""Sets of a peer. GIVEN: parts that the node sent to the peer. SHOWN: parts that the peer sent. CLAIMED, WANTED: the
+parts that the peer holds and wants, according to its last claim. LAST_CLAIM, LAST_WANTED: the parts that the node
+held and wanted, according to the last claim that it sent to the peer. OFFERED: parts that the peer offers.
+ASKED_PARTS: parts that the node requests of the peer."""
 SETS = 8
 OF_ROUTER = IS_NOTED | SPOKE | HAS_CLAIMED | GOT_CLAIM
-"""The router's bits of MARKS."""
+"""All bits of MARKS that are the router's."""
 
 with_parts = only_with(PART_WORDS)
 
@@ -86,8 +92,24 @@ def free_line(w: World, line: int) -> None:
 
 
 @with_parts
+def without_line(w: World, first: int, line: int, following: int) -> int:
+    """Remove a line from a chain; return the line that is the first one then.
+
+    The chain begins at the line `first`; the field `following` of a line has the next line.
+    """
+    after = part_lines(w)[line, following]
+    if line == first:
+        return int(after)
+    before = first
+    while part_lines(w)[before, following] != line:
+        before = part_lines(w)[before, following]
+    part_lines(w)[before, following] = after
+    return first
+
+
+@with_parts
 def group_at(w: World, node: int, message: int) -> int:
-    """Return the line of a message's group, a new one if there is none."""
+    """Return the line of a node's group for a message. If there is none, create it."""
     at = column(w, message)
     group = group_of(w)[node, at]
     if not group:
@@ -116,7 +138,7 @@ def find_peer(w: World, group: int, peer: int) -> int:
 
 @with_parts
 def peer_at(w: World, group: int, peer: int) -> int:
-    """Return the line of a peer in a group, a new one if there is none."""
+    """Return the line of a peer in a group. If there is none, create it."""
     line = find_peer(w, group, peer)
     if not line:
         line = new_line(w)
@@ -132,13 +154,7 @@ def unmark_peer(w: World, group: int, line: int, marks: int) -> None:
     part_lines(w)[line, MARKS] &= ~marks
     if part_lines(w)[line, MARKS]:
         return
-    if part_lines(w)[group, FIRST_PEER] == line:
-        part_lines(w)[group, FIRST_PEER] = part_lines(w)[line, NEXT_PEER]
-    else:
-        before = part_lines(w)[group, FIRST_PEER]
-        while part_lines(w)[before, NEXT_PEER] != line:
-            before = part_lines(w)[before, NEXT_PEER]
-        part_lines(w)[before, NEXT_PEER] = part_lines(w)[line, NEXT_PEER]
+    part_lines(w)[group, FIRST_PEER] = without_line(w, part_lines(w)[group, FIRST_PEER], line, NEXT_PEER)
     free_line(w, line)
 
 
@@ -151,7 +167,7 @@ def unmark_peers(w: World, group: int, marks: int) -> None:
         line = following
 
 
-# Sets of parts. `which` is a set of a line, `number` the number of a word in the set.
+# Kernels for sets of parts. `which` is a set of a line such as HELD, `number` the number of a word in the set.
 
 
 @kernel
@@ -165,7 +181,7 @@ def first_parts(count: int, number: int) -> Word:
 
 @with_parts
 def word_at(w: World, which: int, number: int) -> int:
-    """Return the index in a line of `part_sets` of a word of a set."""
+    """Return the index of a set's word in a line of `part_sets`."""
     return which * w[PART_WORDS] + number
 
 
@@ -177,7 +193,7 @@ def clear(w: World, line: int, which: int) -> None:
 
 @with_parts
 def has_all(w: World, group: int) -> bool:
-    """Return whether all parts of a group are held."""
+    """Return whether the node has all parts of a group."""
     count = part_topics(w)[messages(w)[part_lines(w)[group, MESSAGE], TOPIC], PARTS]
     for number in range(w[PART_WORDS]):
         if part_sets(w)[group, word_at(w, HELD, number)] != first_parts(count, number):

@@ -1,13 +1,16 @@
-"""RPCs that do not fit into an event's two words: they lie in the arena until they are received.
+"""RPCs that do not fit into the two words of an event: they are stored in the arena until they are received.
 
-Layout: `arena` is divided into chunks; each thread has a range of them. A chunk holds RPCs one after the other, and
-is used again once none of them is in flight: `pending` counts the copies in flight by chunk, with a line for each
-thread, because the thread that receives a copy may not be the one that sent it. An RPC is its number of parts, then
-eight words for each part: kind, topic, message, hops, bytes, count, via, and the index of its ids, counted from the
-RPC's first word, 0 for none. Parts are in the order in which receivers handle them. In place of ids, an IHAVE of
-episub has announcements, a message that names its hops has the hops, a SUBSCRIBE has the use of partial messages, a
-PRUNE has its backoff and peers, a part about the overlay has its content (`episub/overlay_parts.py`), and so has a
-partial message (`rules/partials.py`).
+Layout: `arena` is divided into chunks, and each thread has a range of chunks. A chunk contains RPCs one after the
+other, and is used again once none of its RPCs is in flight. `pending` has the number of copies in flight for each
+chunk. It has a line for each thread, because the thread that receives a copy may differ from the thread that sent the
+copy.
+
+The first word of an RPC is the number of parts. Eight words for each part follow: kind, topic, message, hops, bytes,
+count, via, and the index of the part's ids, counted from the first word of the RPC, 0 for none. Parts are in the
+order in which receivers handle them. Some parts have other content in place of ids: an IHAVE of episub has
+announcements, a message with a field for its hops has the hops, a SUBSCRIBE has the use of partial messages, and a
+PRUNE has its backoff and peers. A part about the overlay also has its content there (`episub/overlay_parts.py`), and
+so has a partial message (`rules/partials.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from numba import types
 from hearsay.core.language.actions import Via
 from hearsay.core.language.rpc import CONTROL_KINDS, PartKind
 from hearsay.core.language.sizes import field_size, framed_size, hops_size
-from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel
+from hearsay.sim.array.compiling import TYPES, inlined, kernel
 from hearsay.sim.array.world.layout import (
     ALONE_BYTES,
     ARENA_AT,
@@ -49,22 +52,18 @@ PART = 8
 PART_KIND, PART_TOPIC, PART_MESSAGE, PART_HOPS, PART_BYTES, PART_COUNT, PART_VIA, PART_IDS = range(PART)
 HEADER = 1
 
-PUBLISH, SUBSCRIBE, UNSUBSCRIBE, IHAVE = (
-    int(kind) for kind in (PartKind.PUBLISH, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE, PartKind.IHAVE)
-)
-IWANT, GRAFT, PRUNE, IDONTWANT, CONNECT = (
-    int(kind) for kind in (PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE, PartKind.IDONTWANT, PartKind.CONNECT)
-)
-TEST, FEATURES, PARTIAL, METADATA = (
-    int(kind) for kind in (PartKind.EXTENSION, PartKind.FEATURES, PartKind.PARTIAL, PartKind.METADATA)
-)
+PUBLISH, SUBSCRIBE, UNSUBSCRIBE = map(int, (PartKind.PUBLISH, PartKind.SUBSCRIBE, PartKind.UNSUBSCRIBE))
+IHAVE, IWANT, GRAFT, PRUNE = map(int, (PartKind.IHAVE, PartKind.IWANT, PartKind.GRAFT, PartKind.PRUNE))
+IDONTWANT, CONNECT, TEST = map(int, (PartKind.IDONTWANT, PartKind.CONNECT, PartKind.EXTENSION))
+FEATURES, PARTIAL, METADATA = map(int, (PartKind.FEATURES, PartKind.PARTIAL, PartKind.METADATA))
 CONTROL = tuple(int(kind) for kind in CONTROL_KINDS if kind in (IHAVE, IWANT, GRAFT, PRUNE, IDONTWANT, FEATURES))
-"""Kinds of control parts, in the order of handling."""
+"""Kinds of control parts, in the order in which receivers handle them."""
 MESH_CONTROL = tuple(kind for kind in CONTROL if kind in (GRAFT, PRUNE))
 
 
 class Part(NamedTuple):
-    """A part of an RPC, as in its trace row; -1 where the kind has no such value."""
+    """A part of an RPC with the values of its trace row; a value is -1 if parts of the kind have no such value. The
+    words of a part in the arena begin with these values."""
 
     kind: int
     topic: int
@@ -85,13 +84,14 @@ def make_part(kind: int, topic: int, message: int, hops: int, size: int, count: 
 
 @inlined
 def topic_part(kind: int, topic: int, size: int, count: int) -> Part:
-    """Return a part that is not a message."""
+    """Return a part that is not a message; `topic` may be -1."""
     return make_part(kind, topic, -1, -1, size, count, -1)
 
 
 @inlined
 def message_part(w: World, message: int, hops: int, via: int) -> Part:
-    """Return a message that is the only part of its RPC. If copies name hops (`names_hops`), they name `hops`."""
+    """Return a message as the only part of an RPC, with the size of the framed RPC. If copies have a field with their
+    hops (`names_hops`), its value is `hops`."""
     info = messages(w)[message]
     size = info[ALONE_BYTES]
     if w[HAS_EPISUB] and names_hops(via):
@@ -101,13 +101,13 @@ def message_part(w: World, message: int, hops: int, via: int) -> Part:
 
 @inlined
 def names_hops(via: int) -> bool:
-    """Return whether copies that are sent in this way have a field with their hops: those in an episub tree do."""
+    """Return whether copies with this `via` have a field with their hops, as copies in an episub tree do."""
     return via == Via.EAGER or via == Via.LAZY
 
 
 @kernel
 def size_with_hops(w: World, message: int, named: int) -> int:
-    """Return the bytes of a message that names its hops as a part of an RPC."""
+    """Return the bytes, as a part of an RPC, of a message that has a field with its hops."""
     return field_size(messages(w)[message, MESSAGE_BYTES] + hops_size(named))
 
 
@@ -122,18 +122,19 @@ _ABOUT_OVERLAY = int(PartKind.GETNODES)
 
 @inlined
 def numbers_in(kind: int) -> int:
-    """Return how many numbers a part about the overlay has in addition to peers (`episub/overlay_parts.py`)."""
+    """Return the number of numbers that a part about the overlay has in addition to peers, by the kind of the part
+    (`episub/overlay_parts.py`)."""
     return _NUMBERS[kind]
 
 
 @inlined
 def is_control(kind: int) -> bool:
-    """Return whether a part belongs to an RPC's control message."""
+    """Return whether parts of a kind belong to the control message of an RPC."""
     return kind >= IHAVE and kind != TEST and kind < PARTIAL
 
 
 OTHERS_BITS = 10
-"""The number of bits, the lowest of a PRUNE's content, that count the peers that it names (`parts.prune_extras`)."""
+"""The number of lowest bits in a PRUNE's content that have the number of named peers (`parts.prune_extras`)."""
 
 
 @inlined
@@ -143,13 +144,15 @@ def others_named(extras: int) -> int:
 
 @inlined
 def prune_words(w: World, extras: int) -> int:
-    """Return the number of words of a PRUNE's content except its topic."""
+    """Return the number of words of a PRUNE's content, which does not include the topic; `extras` is its first
+    word."""
     return 0 if extras == 0 else 1 + (others_named(extras) if w[HAS_DIALS] else 0)
 
 
 @kernel
 def words_behind(w: World, rpc: int, index: int) -> int:
-    """Return how many words a part has in addition to its eight: ids, or the content in place of ids."""
+    """Return the number of words that a part has in addition to its eight words: ids, or the content in place of
+    ids."""
     part = words_at(w, part_place(rpc, index))
     if not part[PART_IDS]:
         return 0
@@ -163,7 +166,7 @@ _HOPS_BITS = 32
 
 @inlined
 def announcement(message: int, hops: int) -> int:
-    """Return the announcement of a message in an IHAVE of episub: the message and its hops in one word."""
+    """Return the announcement of a message in an IHAVE of episub: the message and the hops in one word."""
     return message << _HOPS_BITS | hops
 
 
@@ -188,23 +191,36 @@ def part_at(w: World, rpc: int, index: int) -> Part:
 
 @kernel
 def write_part(w: World, rpc: int, index: int, part: Part, ids: int) -> None:
-    """Write a part into the arena; `ids` is the index of its ids from the RPC's first word on, 0 for none."""
+    """Write a part into the arena; `ids` is the index of the part's ids, counted from the first word of the RPC, 0
+    for none."""
     words = words_at(w, part_place(rpc, index))
-    words[PART_KIND] = part.kind
-    words[PART_TOPIC] = part.topic
-    words[PART_MESSAGE] = part.message
-    words[PART_HOPS] = part.hops
-    words[PART_BYTES] = part.size
-    words[PART_COUNT] = part.amount
-    words[PART_VIA] = part.via
+    for field in range(len(part)):
+        words[field] = part[field]
     words[PART_IDS] = ids
+
+
+UNPACKED = 32
+"""The number of words at the end of the arena that each thread has for a received RPC which it unpacks from an
+event."""
+
+
+@kernel
+def unpacked_rpc(w: World, th: int) -> int:
+    """Return the index in the arena of an RPC of one part. The caller writes the part, and the part's ids after it.
+
+    The RPC is valid until the thread unpacks the next RPC.
+    """
+    rpc = arena(w).shape[0] - (th + 1) * UNPACKED
+    arena(w)[rpc] = 1
+    return rpc
 
 
 @kernel
 def allocate(w: World, th: int, words: int) -> int:
-    """Allocate `words` words for an RPC; return the index of the first.
+    """Allocate `words` words for an RPC; return the index of the first. If there is no room, set STATUS to
+    ARENA_FULL.
 
-    The caller sends or holds the RPC before it allocates another one: else the chunk could be used again.
+    The caller must send or hold the RPC before it allocates another one: otherwise the chunk could be used again.
     """
     line = control(w)[th]
     if words > line[ARENA_LEFT]:
@@ -217,7 +233,8 @@ def allocate(w: World, th: int, words: int) -> int:
 
 @kernel
 def _next_chunk(w: World, th: int, words: int) -> None:
-    """Continue in another chunk, or in several consecutive ones for an RPC that is longer than one."""
+    """Let the thread continue in another chunk. An RPC that is longer than a chunk gets several consecutive
+    chunks."""
     line = control(w)[th]
     size = 1 << ARENA_BITS
     needed = (words + size - 1) >> ARENA_BITS
@@ -243,9 +260,10 @@ def _next_chunk(w: World, th: int, words: int) -> None:
 
 @kernel
 def _reclaim(w: World, th: int) -> None:
-    """Free the chunks without RPCs in flight, if none is free and many were taken since the last search."""
+    """Free the thread's chunks that have no RPCs in flight, if no chunk is free and many chunks were needed since the
+    last search."""
     line = control(w)[th]
-    first = _first_chunk(w, th)
+    first = th * (pending(w).shape[1] // w[THREADS])
     line[ARENA_TAKEN] += 1
     if line[ARENA_FREE] >= 0 or line[ARENA_TAKEN] < max(16, (line[ARENA_FRESH] - first) // 2):
         return
@@ -261,19 +279,14 @@ def _reclaim(w: World, th: int) -> None:
 
 
 @kernel
-def _first_chunk(w: World, th: int) -> int:
-    return th * (pending(w).shape[1] // w[THREADS])
-
-
-@kernel
 def hold(w: World, th: int, rpc: int) -> None:
-    """Count one more copy of an RPC in flight, so that its chunk is not used again."""
+    """Count one more copy of an RPC in flight, so that the chunk of the RPC is not used again."""
     pending(w)[th, rpc >> ARENA_BITS] += 1
 
 
 @kernel
 def release(w: World, th: int, rpc: int) -> None:
-    """Count one copy in flight less, because it was received or never will be."""
+    """Count one copy of an RPC fewer in flight, because it was received or will never be received."""
     pending(w)[th, rpc >> ARENA_BITS] -= 1
 
 
@@ -287,5 +300,6 @@ def rpc_bytes(w: World, rpc: int) -> int:
 
 @kernel
 def part_place(rpc: int, index: int) -> int:
-    """Return the index in the arena of a part; `words_at(w, part_place(rpc, index))` are its words."""
+    """Return the index in the arena of part `index` of an RPC; `words_at(w, part_place(rpc, index))` are its
+    words."""
     return rpc + HEADER + index * PART

@@ -1,22 +1,23 @@
-"""The queue of events: a calendar of buckets as wide as the smallest latency, sorted by node when they open.
+"""The queue of events: a ring of buckets. A bucket spans no more time than the smallest latency.
 
-An event is two words, and a link in `queued_links` if links have memory. A bucket is a chain of chunks of `CHUNK`
-events, one chain for each thread; the buckets form a ring. When a bucket opens, all its events are known except those
-that a node creates for itself; these go into a small heap (`near`). So nodes are handled one after the other, each
-with all its events of the bucket, and a node's data are loaded once. Events beyond the ring of buckets wait in `far`.
+An event is two words. If links need memory (`listener.py`), an event also has a link, in `queued_links`. For each
+bucket, each thread has a chain of chunks, and each chunk has room for `CHUNK` events. When a bucket opens, its events
+are sorted by node. All its events are known then, except those that a node creates for itself; these go into a small
+heap (`near`). So nodes are handled one after the other, each with all its events of the bucket, and the data of a
+node are loaded once. Events beyond the ring of buckets wait in `far`.
 
-Events of the whole network, such as faults, cut a bucket into parts (`run/loop.py`). If there are many of them, the
-events of the bucket are divided into `DIVISIONS` chains by time when it opens (BUCKET_IS_SPLIT), so that a part does
-not go through all of them.
+A bucket is handled in parts: spans of time that end at events of the whole network, such as faults (`run/loop.py`).
+If a bucket will have many parts, its events are divided by time into `DIVISIONS` chains for each thread when it opens
+(BUCKET_IS_SPLIT). Then the kernels read only the chains with the events of the open part.
 
-Where latencies have no useful lower bound, buckets are wider than the smallest latency, and their events are handled
-in the order of time, all nodes together (`LOOKAHEAD` is off). Then `near` holds all events of the open part."""
+If the smallest latency is too short, buckets are wider than the smallest latency, and the events of all nodes are
+handled together, in the order of time (LOOKAHEAD is 0). Then `near` has all events of the open part."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hearsay.sim.array.machine.compiling import inlined, kernel
+from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.world.layout import (
     BLOCK_BITS,
     BLOCKS,
@@ -56,17 +57,19 @@ from hearsay.sim.array.world.layout import (
 )
 
 OFFSET, EVENT_KIND, EVENT_SOURCE, VIA = 44, 40, 12, 8
-"""Lowest bits of the fields of word 0: time since the bucket began, kind, source + 1, via + 1; below are the hops."""
+"""The numbers of the lowest bits of fields of word 0: time since the bucket began, kind, source + 1, via + 1. The
+bits below VIA are the hops."""
 NODE = 36
-"""The lowest bit of the node in word 1; the bits below are the payload."""
+"""The number of the lowest bit of the node in word 1; the bits below are the payload."""
 PAYLOAD = (1 << 36) - 1
 INLINE = 1 << 35
 GOSSIP = 1 << 34
 TOPIC_PART = 1 << 33
-"""Bits of payloads of RPCs of one part. Without them, the payload of an RPC is its index in the arena. INLINE: the
-part is a message. GOSSIP: it is an IHAVE. TOPIC_PART: it consists of a kind and a topic."""
+"""Bits in the payloads of RPCs of one part. If none is set, the payload is the index of the RPC in the arena. INLINE:
+the part is a message. GOSSIP: the part is an IHAVE. TOPIC_PART: the part consists of a kind and a topic, or is an
+IDONTWANT with one message."""
 GOSSIP_SPAN = 18
-"""An IHAVE in the queue names messages up to this many after the first one."""
+"""An IHAVE that is stored in an event names messages whose numbers exceed that of the first by at most this much."""
 _WORD0_BITS = 12
 _MESSAGE_BITS = 28
 MESSAGE = (1 << _MESSAGE_BITS) - 1
@@ -86,13 +89,15 @@ def word_0(kind: int, source: int, via: int, hops: int) -> int:
 
 @inlined
 def gossip_rest(others: int) -> tuple[int, int]:
-    """Return the lowest bits of `others`, a bit for each message after the first, as via and hops for `word_0`."""
+    """Return the lowest bits of `others` as via and hops for `word_0`. `others` has a bit for each message after the
+    first of an IHAVE."""
     return ((others >> VIA) & 15) - 1, others & 255
 
 
 @inlined
 def gossip_payload(first: int, others: int) -> int:
-    """Return the payload of an IHAVE: its first message, and the highest bits of `others`; word 0 has the lowest."""
+    """Return the payload of an IHAVE: its first message, and the highest bits of `others`. Word 0 has the lowest bits
+    (`gossip_rest`)."""
     return GOSSIP | (others >> _WORD0_BITS) << _MESSAGE_BITS | first
 
 
@@ -109,13 +114,14 @@ def topic_kind(payload: int) -> int:
 
 @inlined
 def gossip_bits(w0: int, payload: int) -> int:
-    """Return the bits of an IHAVE in the queue: one for each message after the first."""
+    """Return the bits `others` of an IHAVE that is stored in an event: one for each message after the first."""
     return ((payload & (GOSSIP - 1)) >> _MESSAGE_BITS) << _WORD0_BITS | w0 & ((1 << _WORD0_BITS) - 1)
 
 
 @kernel
 def _earlier(a: Any, b: Any) -> bool:
-    """Return whether an entry of `near` comes before another: by time, node, kind and source, then by insertion."""
+    """Return whether entry `a` of `near` comes before entry `b`: by time, node, kind, source and order of
+    insertion."""
     if a[0] >> OFFSET != b[0] >> OFFSET:
         return a[0] < b[0]
     if a[1] >> NODE != b[1] >> NODE:
@@ -126,8 +132,9 @@ def _earlier(a: Any, b: Any) -> bool:
 
 
 @kernel
-def _swap(heap: Any, a: int, b: int) -> None:
-    for field in range(4):
+def swap(heap: Any, a: int, b: int) -> None:
+    """Exchange two lines of an array."""
+    for field in range(heap.shape[1]):
         kept = heap[a, field]
         heap[a, field] = heap[b, field]
         heap[b, field] = kept
@@ -151,7 +158,7 @@ def hold_near(w: World, th: int, w0: int, w1: int, link: int) -> None:
         parent = (place - 1) // 2
         if not _earlier(heap[place], heap[parent]):
             break
-        _swap(heap, place, parent)
+        swap(heap, place, parent)
         place = parent
 
 
@@ -174,14 +181,14 @@ def pop_near(w: World, th: int) -> Any:
             child += 1
         if not _earlier(heap[child], heap[place]):
             break
-        _swap(heap, place, child)
+        swap(heap, place, child)
         place = child
     return w0, w1, link
 
 
 @kernel
 def near_is_first(w: World, th: int, w0: int, w1: int) -> bool:
-    """Return whether the first event of `near` comes before an event of the bucket, given by its two words."""
+    """Return whether the first event of `near` comes before an event of the bucket with the words `w0` and `w1`."""
     top = near(w)[th, 0]
     if top[0] >> OFFSET != w0 >> OFFSET:
         return top[0] < w0
@@ -197,7 +204,7 @@ NO_BUCKET = 1 << 60
 """Value of FAR_FIRST if no event waits in `far`."""
 _FEW = 48
 _ALL = 63
-"""Shifts every node to block 0."""
+"""The number of bits by which word 1 is shifted if all nodes are to be in block 0."""
 
 
 @inlined
@@ -207,7 +214,7 @@ def push(w: World, th: int, time: int, node: int, kind: int, source: int, payloa
 
 @inlined
 def insert(w: World, th: int, time: int, rest: int, w1: int, link: int, kept: int) -> None:
-    """Queue an event; `rest` is word 0 without the time. With `kept` 0 nothing is queued, without a branch."""
+    """Queue an event; `rest` is word 0 without the time. If `kept` is 0, the event is not queued: see `append`."""
     bits = w[WIDTH_BITS]
     bucket = time >> bits
     w0 = (time - (bucket << bits)) << OFFSET | rest
@@ -246,7 +253,8 @@ def _hold_far(w: World, th: int, bucket: int, w0: int, w1: int, link: int) -> No
 
 @inlined
 def append(w: World, th: int, ring: int, w0: int, w1: int, link: int, kept: int) -> None:
-    """Add an event to a bucket of the ring; with `kept` 0 the next event overwrites it."""
+    """Add an event to the thread's chain `ring`. `kept` is 1 or 0; if it is 0, the next event overwrites this
+    event. So the event is not queued, and the code needs no branch."""
     if fills(w)[th, ring] == CHUNK:
         _new_chunk(w, th, ring)
     fill = fills(w)[th, ring]
@@ -269,7 +277,7 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
         line[CHUNK_FRESH] = fresh + 1
     else:
         w[STATUS] = QUEUE_FULL
-        fills(w)[th, ring] = 0  # the run ends; until then events overwrite others
+        fills(w)[th, ring] = 0  # the run ends with an error; until then, events overwrite other events
         return
     chunk_next(w)[fresh] = -1
     if heads(w)[th, ring] < 0:
@@ -282,7 +290,8 @@ def _new_chunk(w: World, th: int, ring: int) -> None:
 
 @kernel
 def bring_near(w: World, th: int) -> None:
-    """Move events from the far list into the ring once the first of them is less than half a ring ahead."""
+    """If the first event in `far` is less than half a ring ahead, move all events from `far` that fit into the
+    ring."""
     line = control(w)[th]
     if line[FAR_FIRST] - w[BUCKET] >= w[BUCKETS] // 2:
         return
@@ -304,13 +313,13 @@ def bring_near(w: World, th: int) -> None:
 
 @inlined
 def _division(w: World, offset: int) -> int:
-    """Return the chain of a divided bucket for events `offset` microseconds after the bucket begins."""
+    """Return the index of a divided bucket's chain for events at `offset` microseconds after the bucket begins."""
     return w[BUCKETS] + (offset >> (w[WIDTH_BITS] - _DIVISION_BITS))
 
 
 @kernel
 def divide(w: World) -> None:
-    """Divide the events of the bucket that opens into DIVISIONS chains, because it will be handled in many parts."""
+    """Divide the events of the open bucket into DIVISIONS chains, because the bucket will have many parts."""
     ring = w[BUCKET] & (w[BUCKETS] - 1)
     for th in range(w[THREADS]):
         chunk = heads(w)[th, ring]
@@ -336,25 +345,18 @@ def _free_chunk(w: World, th: int, chunk: int) -> None:
 
 
 @kernel
-def _first_ring(w: World) -> int:
-    """Return the first chain of the open part."""
+def _ring_at(w: World, time: int) -> int:
+    """Return the index of the chain that has the events of the open bucket at a time."""
     if w[BUCKET_IS_SPLIT]:
-        return _division(w, w[NOW] - (w[BUCKET] << w[WIDTH_BITS]))
-    return w[BUCKET] & (w[BUCKETS] - 1)
-
-
-@kernel
-def _last_ring(w: World) -> int:
-    if w[BUCKET_IS_SPLIT]:
-        return _division(w, w[PART_END] - 1 - (w[BUCKET] << w[WIDTH_BITS]))
+        return _division(w, time - (w[BUCKET] << w[WIDTH_BITS]))
     return w[BUCKET] & (w[BUCKETS] - 1)
 
 
 @kernel
 def has_events(w: World) -> bool:
-    """Return whether there may be events in the open part."""
+    """Return whether there may be events in the open part; False means that there are none."""
     for th in range(w[THREADS]):
-        for ring in range(_first_ring(w), _last_ring(w) + 1):
+        for ring in range(_ring_at(w, w[NOW]), _ring_at(w, w[PART_END] - 1) + 1):
             if heads(w)[th, ring] >= 0:
                 return True
     return False
@@ -362,7 +364,8 @@ def has_events(w: World) -> bool:
 
 @kernel
 def gather(w: World) -> None:
-    """Move the events of the open part to `sorted_events`, sorted by block of nodes. A few events form one block."""
+    """Move the events of the open part to `sorted_events`, grouped by block of nodes. In a divided bucket, a few
+    events form a single block."""
     starts = block_starts(w)[0]
     limit = w[PART_END] - (w[BUCKET] << w[WIDTH_BITS])
     shift = NODE + w[BLOCK_BITS]
@@ -388,7 +391,7 @@ def gather(w: World) -> None:
         w[STATUS] = QUEUE_FULL
         return
     for th in range(w[THREADS]):
-        for ring in range(_first_ring(w), _last_ring(w) + 1):
+        for ring in range(_ring_at(w, w[NOW]), _ring_at(w, w[PART_END] - 1) + 1):
             chunk = heads(w)[th, ring]
             last_fill = fills(w)[th, ring]
             heads(w)[th, ring] = -1
@@ -415,10 +418,10 @@ def gather(w: World) -> None:
 
 @kernel
 def _count(w: World, limit: int, shift: int) -> None:
-    """Count the events of the open part by block: those of block b in `block_starts` at b + 1."""
+    """Count the events of the open part by block: add the number for block b to `block_starts[0, b + 1]`."""
     starts = block_starts(w)[0]
     for th in range(w[THREADS]):
-        for ring in range(_first_ring(w), _last_ring(w) + 1):
+        for ring in range(_ring_at(w, w[NOW]), _ring_at(w, w[PART_END] - 1) + 1):
             chunk = heads(w)[th, ring]
             while chunk >= 0:
                 last = chunk_next(w)[chunk] < 0

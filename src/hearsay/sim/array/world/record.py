@@ -1,10 +1,10 @@
-"""The results of a run: the hash of the trace, its rows if wanted, counters, and the number of deliveries by latency.
+"""The results of a run: the hash and (if they are stored) the rows of the trace, counters, and deliveries by latency.
 
-Layout: `sums` holds the two halves of the hash (`trace.language.rows`), the lower half in two words so that carries
-are not lost; `counts` the counters below; `rows` the rows that Python has not fetched yet; `tallies` and `findings`
-the counters and findings of a check of all nodes. Each of them has a line for each thread. The hash of a row is a sum
-over its thirteen columns before it is mixed. Copies of a part differ in receiver and delay only, so the sum over the
-other columns is computed once for all of them (`sending`).
+Layout: `sums` has the two halves of the hash (`trace.language.rows`), the lower half in two words so that carries are
+not lost. `counts` has the counters below, and `rows` the rows that Python has not fetched yet. `tallies` and
+`findings` have the counters and findings of a check of all nodes. Each array has a line for each thread. The hash of
+a row is a sum over the thirteen columns of the row, and is mixed before it is added to `sums`. Copies of a part
+differ in receiver and delay only. So the sum over the other columns is computed once for all copies (`sending`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from numba import types
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import PartKind
-from hearsay.sim.array.machine.compiling import TYPES, inlined, kernel, only_with
+from hearsay.sim.array.compiling import TYPES, inlined, kernel, only_with
 from hearsay.sim.array.world.draws import mix
 from hearsay.sim.array.world.layout import (
+    FINDING,
     MEASURED,
     ROWS_FULL,
     STATUS,
@@ -44,24 +45,27 @@ from hearsay.trace.language.rows import LOWER_CONSTANTS, UPPER_CONSTANTS
 from hearsay.trace.language.schema import Column
 
 NO_ROWS, ALL_ROWS, ROWS_OF_WITNESSES = range(3)
-"""Values of TRACING: which rows are kept."""
+"""Values of TRACING: the rows that are stored in `rows`."""
 UPPER, LOWER_LOW, LOWER_HIGH = range(3)
 (
     ROWS, EVENTS, PUBLISHES, DUPLICATES, DELIVERIES, ELIGIBLE, REACHED, LONG, LAST_ARRIVAL_SENT, HASHED, AWAY_HOPS,
     MOST_HOPS, AWAY, UNCOUNTED, SENT,
 ) = range(15)  # fmt: skip
-"""Fields of `counts`. LONG: the number of latencies in `long_latencies`, which are too long for `latency_counts`.
-UNCOUNTED: the number of latencies that wait in `latencies_seen`. AWAY: deliveries to other nodes than the publisher;
-AWAY_HOPS and MOST_HOPS are the sum and the maximum of their hops. SENT: the first of the counters of sent parts, one
-for each kind."""
+"""Fields of `counts`. ROWS: the number of rows in `rows`. ELIGIBLE, REACHED: the number of eligible nodes, and of
+eligible nodes that got the message, over all messages. LONG: the number of latencies in `long_latencies`, which are
+too long for `latency_counts`. LAST_ARRIVAL_SENT: the latest arrival of all RPCs sent so far. HASHED: the number of
+rows in the hash. UNCOUNTED: the number of latencies that wait in `latencies_seen`. AWAY: the number of deliveries to
+nodes other than the publisher; AWAY_HOPS and MOST_HOPS are the sum and the maximum of the hops of these deliveries.
+SENT: the first of the counters of sent parts, one for each kind."""
 COUNTS = SENT + len(PartKind)
 FOUND, RECEIVED = 0, 1
 LOST = RECEIVED + len(PartKind)
 UNDER_WAY = LOST + len(PartKind)
-"""Fields of `tallies`. FOUND: the number of findings. RECEIVED, LOST, UNDER_WAY: the first of the counters of parts
-that were received, lost, or are in flight, one for each kind."""
+"""Fields of `tallies`. FOUND: the number of findings. RECEIVED, LOST and UNDER_WAY are each the first of several
+counters, one for each kind of part: of parts that were received, that were lost, and that are in flight."""
 IS_WITNESS, FORGETS = 1, 2
-"""Bits of `witnesses`. FORGETS: the router had to forget a backoff before its end."""
+"""Bits of `witnesses`. IS_WITNESS: the calls of the node are noted. FORGETS: the router had to forget a backoff
+before the end of the backoff."""
 _PEER = int(Column.PEER)
 
 with_checks = only_with(WITNESSES)
@@ -82,13 +86,13 @@ def _add_hash(w: World, th: int, upper: Word, lower: Word) -> None:
 
 TYPES["Codes"] = types.UniTuple(types.int64, len(Column))
 Hash: TypeAlias = tuple[Word, Word]
-"""The two halves of a row's hash before they are mixed."""
+"""The two halves of the hash of a row, before each half is mixed."""
 TYPES["Hash"] = types.UniTuple(types.uint64, 2)
 
 
 @inlined
 def _hash(codes: Codes) -> Hash:
-    """Return the sums over the columns. There is no loop, because it would index the tuple at run time."""
+    """Return the two sums over all columns. A loop would index the tuple at run time, so there is no loop."""
     time, event, kind, peer, remote, topic, message, hops, size, count, via, delay, reason = codes
     upper = np.uint64(time) * _UP[0] + np.uint64(event) * _UP[1] + np.uint64(kind) * _UP[2]
     upper += np.uint64(peer) * _UP[3] + np.uint64(remote) * _UP[4] + np.uint64(topic) * _UP[5]
@@ -114,7 +118,8 @@ def _with_topic_number(w: World, codes: Codes) -> Codes:
 
 @inlined
 def row(w: World, th: int, codes: Codes) -> None:
-    """Add a row to the hash, and to `rows` if wanted. Its topic is an index in the order of names."""
+    """Add a row to the hash, and to `rows` if TRACING selects it. The topic of `codes` is an index in the order of
+    names."""
     codes = _with_topic_number(w, codes)
     upper, lower = _hash(codes)
     _add_hash(w, th, upper, lower)
@@ -138,7 +143,7 @@ def _keep(w: World, th: int, codes: Codes) -> None:
 
 
 CALL_NOTE, PART_NOTE, ID_NOTE = -1, -2, -3
-"""Values in the column of the event, for notes of a witness's calls (`notes.py`)."""
+"""Values in the column of the event: such a row is no event, but a note of a witness's call (`rules/checks.py`)."""
 
 
 @inlined
@@ -150,25 +155,16 @@ def is_witness(w: World, node: int) -> bool:
 def note(w: World, th: int, time: int, what: int, node: int, remote: int, part: Part) -> None:
     """Store a note: a row that is neither hashed nor counted. `what` is CALL_NOTE, PART_NOTE or ID_NOTE."""
     kind, topic, message, hops, _, count, via = part
-    _keep(
-        w, th, _with_topic_number(
-            w, (time, what, kind, node, remote, topic, message, hops, -1, count, via, -1, -1)
-        ),
-    )  # fmt: skip
+    codes = (time, what, kind, node, remote, topic, message, hops, -1, count, via, -1, -1)
+    _keep(w, th, _with_topic_number(w, codes))
 
 
 @inlined
 def dropped(w: World, th: int, time: int, source: int, destination: int, part: Part, reason: int) -> None:
-    """Record a part that does not arrive."""
+    """Record a part that does not arrive, and the reason. In a checked run, count parts that are lost on the way."""
     row(w, th, drop_rpc_row(time, source, destination, part, reason))
     if w[WITNESSES] and (reason == Reason.LOST or reason == Reason.UNREACHABLE):
-        lost(w, th, part.kind)
-
-
-@with_checks
-def lost(w: World, th: int, kind: int) -> None:
-    """Count a part that was sent and is lost, in a checked run."""
-    tallies(w)[th, LOST + kind] += 1
+        tallies(w)[th, LOST + part.kind] += 1
 
 
 @with_checks
@@ -184,29 +180,27 @@ def found(w: World, th: int, time: int, what: int, node: int, peer: int, topic: 
     tallies(w)[th, FOUND] = place + 1
     if place < findings(w).shape[1]:
         line = findings(w)[th, place]
-        line[0] = time
-        line[1] = what
-        line[2] = node
-        line[3] = peer
-        line[4] = topic
-        line[5] = number
+        numbers = time, what, node, peer, topic, number
+        for field in range(FINDING):
+            line[field] = numbers[field]
 
 
 @kernel
 def ignored(w: World, th: int, now: int, node: int, peer: int, kind: int, count: int, reason: int) -> None:
-    """Record `count` parts of an RPC, or ids in them, that a router ignores."""
+    """Record that a router ignores `count` parts of a kind in an RPC, or `count` ids in such parts."""
     row(w, th, reject_row(now, kind, node, peer, -1, -1, count, reason))
 
 
 @kernel
 def sending(w: World, time: int, peer: int, part: Part) -> Hash:
-    """Return the hash that the SEND_RPC rows of a part's copies have in common: all but receiver and delay."""
+    """Return the common part of the hashes of the SEND_RPC rows of all copies of a part. It is the sum over all
+    columns except receiver and delay."""
     return _hash(_with_topic_number(w, send_rpc_row(time, peer, 0, part, 0)))
 
 
 @inlined
 def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay: int, common: Hash) -> None:
-    """Record one copy of a part; `common` is what `sending` returned."""
+    """Record that one copy of a part was sent; `common` is what `sending` returned for the part."""
     upper, lower = common
     upper += np.uint64(remote) * _UP[Column.REMOTE] + np.uint64(delay) * _UP[Column.DELAY_US]
     lower += np.uint64(remote) * _LOW[Column.REMOTE] + np.uint64(delay) * _LOW[Column.DELAY_US]
@@ -220,8 +214,8 @@ def sent(w: World, th: int, time: int, peer: int, remote: int, part: Part, delay
 
 
 @kernel
-def measured(w: World, th: int, latency: int, hops: int) -> None:
-    """Count a delivery to another node than the publisher: its latency in microseconds, and its hops."""
+def count_delivery(w: World, th: int, latency: int, hops: int) -> None:
+    """Count a delivery to a node other than the publisher, with its latency in microseconds and its hops."""
     line = counts(w)[th]
     line[AWAY] += 1
     if latency < w[MEASURED]:
@@ -242,7 +236,8 @@ def measured(w: World, th: int, latency: int, hops: int) -> None:
 
 @kernel
 def count_latencies(w: World, th: int) -> None:
-    """Add the latencies in `latencies_seen` to `latency_counts`: many at once, since each counter is slow to load."""
+    """Move the latencies in `latencies_seen` to `latency_counts`. They are counted many at once, because the counters
+    are slow to load."""
     waiting = latencies_seen(w)[th]
     totals = latency_counts(w)[th]
     for place in range(counts(w)[th, UNCOUNTED]):

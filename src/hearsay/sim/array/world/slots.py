@@ -1,40 +1,32 @@
-"""Neighbours of a node: their slots, their routers, and the latency to them.
+"""The neighbours of a node: their slots, their routers, and the latency between the node and a neighbour.
 
 Layout: a slot is an index in the slot arrays (`peers`, `flags`, …) and stands for one neighbour of one node. The
-slots of a node are consecutive: room for `CAP`, the first `COUNT` in use, ascending by the number of the peer. So
-loops over slots visit neighbours in the core's order, and a set of neighbours can be a bit for each slot. A slot
-exists while the node has a link to the peer, or its router counts the peer as connected. If the room of a node is
-full, its slots move to the end of the arrays, with twice the room.
+slots of a node are consecutive. There is room for `CAP` slots; the first `COUNT` of them are in use, ascending by the
+number of the peer. So loops over slots visit neighbours in the core's order, and a set of neighbours can be a bit for
+each slot. A slot exists while the node has a link to the peer, while its router regards the peer as connected, and
+while it stores the score or the gater's counts of a disconnected peer. If the room of a node is full, the slots of
+the node move to the end of the arrays, with twice the room.
 
-Without loss, jitter, uplinks and faults, links need no memory of their own: a link is its slot, the slots of both
-nodes always exist, and latencies are drawn again whenever they are needed, which is faster than loading them."""
+In a run without loss, jitter, uplinks, faults and dials of routers, links need no memory of their own. Then the
+number of a link is its slot, and the slots of both nodes always exist. Latencies are drawn again whenever they are
+needed, because that is faster than loading them from memory."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hearsay.core.shell.randomness import Purpose
-from hearsay.sim.array.machine.compiling import inlined, kernel
-from hearsay.sim.array.machine.memory import sort_numbers
+from hearsay.core.rules.randomness import Purpose
+from hearsay.sim.array.compiling import inlined, kernel, lower_bound, sort_numbers
 from hearsay.sim.array.world.draws import below, draw1, draw2, scaled
 from hearsay.sim.array.world.layout import (
-    AHEAD_OF,
     ALL_NATIVE,
-    AWAY_UNTIL,
     CAP,
     CONNECTED,
     COUNT,
     DIALLED,
     FIRST_SLOT,
-    HAS_EPISUB,
-    HAS_FEATURES,
-    HAS_GATER,
-    HAS_LINKS,
     HAS_NATTED,
-    HAS_OVERLAY,
     HAS_OWN_PLACES,
-    HAS_SCORES,
-    IDLE_UNTIL,
     JOINED,
     LATENCY_KIND,
     LATENCY_LEAST,
@@ -44,53 +36,39 @@ from hearsay.sim.array.world.layout import (
     NEEDS_SLOTS,
     NODE32,
     NODES,
-    PING_UNTIL,
     REGION_COUNT,
-    RETAINS,
     ROUTER,
     ROUTERS,
     SCRIPT,
     SLOTS,
     SLOTS_USED,
     STATUS,
-    TOPICS,
-    USES_12,
-    WITNESSES,
     Word,
     World,
-    apart,
     candidates,
-    detours,
+    clear_slot,
     dial_starts,
     dial_targets,
     flags,
-    gated,
-    idontwants,
-    known_topics,
     latencies,
     links_of,
     members,
-    mesh_times,
+    move_slots,
+    natives,
     natted,
     nodes32,
     own_places,
     parameters,
-    peer_scores,
     peers,
-    retained,
-    slot_times,
-    topic_scores,
     touch_nodes32,
     touch_peers,
-    traits,
-    tree_marks,
 )
 from hearsay.sim.plan.draws import LAST_BIN, TAIL_BINS
 
 
 @inlined
 def router(w: World, node: int) -> int:
-    """Return which of the scenario's routers a node runs."""
+    """Return the index of the router that a node runs, among the routers of the scenario."""
     return nodes32(w)[node, ROUTER] if w[ROUTERS] > 1 else 0
 
 
@@ -100,8 +78,15 @@ def parameter(w: World, node: int, field: int) -> int:
 
 
 @inlined
+def treatment(w: World, node: int, peer: int) -> int:
+    """Return how the router of a node treats a peer: FLOODED, MESHED, …"""
+    return natives(w)[router(w, node), router(w, peer)]
+
+
+@inlined
 def is_in(w: World, node: int, topic: int) -> bool:
-    """Return whether the router has joined a topic, and so has a mesh for it if it has meshes at all."""
+    """Return whether the node's router has joined a topic. If the router has meshes, it then has a mesh for the
+    topic."""
     return members(w)[node, topic] & JOINED != 0
 
 
@@ -117,7 +102,8 @@ def end_slot(w: World, node: int) -> int:
 
 @inlined
 def own_place(w: World, node: int, topic: int) -> int:
-    """Return the index of a topic among the topics that a node ever joins."""
+    """Return the index of a topic among the topics that a node ever joins; without HAS_OWN_PLACES, among all
+    topics."""
     return own_places(w)[node, topic] if w[HAS_OWN_PLACES] else topic
 
 
@@ -126,7 +112,8 @@ _AHEAD = 16
 
 @kernel
 def lay_out_callers(w: World) -> None:
-    """Create slots for the peers that dial each node. The slot arrays have room for both nodes of every dial."""
+    """Create slots for the peers that dial each node at the start. The slot arrays have room for both nodes of every
+    dial."""
     headers = nodes32(w)
     table = peers(w)
     targets = dial_targets(w)
@@ -145,52 +132,33 @@ def lay_out_callers(w: World) -> None:
 
 @kernel
 def lay_out_targets(w: World, th: int, node: int) -> None:
-    """Create slots for the peers that a node dials, and merge them with those of `lay_out_callers`."""
+    """Create slots for the peers that a node dials at the start, and sort all slots of the node.
+
+    A peer that also dials the node gets only one slot, with DIALLED and NATIVE set.
+    """
     header = nodes32(w)[node]
     first = header[FIRST_SLOT]
-    callers = header[COUNT]
-    table = peers(w)
-    end = first + callers
+    count = header[COUNT]
+    doubled = candidates(w)[th]  # twice the number of each peer, plus 1 if the node dials the peer
+    for place in range(count):
+        doubled[place] = 2 * peers(w)[first + place]
     for place in range(dial_starts(w)[node], dial_starts(w)[node + 1]):
         target = dial_targets(w)[place]
         if not (w[HAS_NATTED] and natted(w)[target]):
-            table[end] = target
-            end += 1
-    sort_numbers(table, first + callers, end)
-    header[COUNT] = _merge(w, th, first, callers, end - first)
-
-
-@kernel
-def _merge(w: World, th: int, first: int, callers: int, count: int) -> int:
-    """Merge the slots of a node's callers with those of the peers that it dials; return the number of different
-    peers.
-
-    The `callers` slots from `first` on are those of callers; up to `count`, those of dialled peers follow. Both
-    ascend. A peer that is both gets one slot, with DIALLED and NATIVE set.
-    """
-    table = peers(w)
-    both = candidates(w)[th]
+            doubled[count] = 2 * target + 1
+            count += 1
+    sort_numbers(doubled, 0, count)
+    end = first
     for place in range(count):
-        both[place] = table[first + place]
-    left = 0
-    right = callers
-    kept = 0
-    while left < callers or right < count:
-        dialled = left == callers or (right < count and both[right] <= both[left])
-        calls = 0
-        if dialled:
-            peer = both[right]
-            right += 1
-            calls = int(left < callers and both[left] == peer)
-            left += calls
-        else:
-            peer = both[left]
-            left += 1
-        table[first + kept] = peer
-        if dialled:
-            flags(w)[first + kept, 0] = DIALLED | calls * NATIVE
-        kept += 1
-    return kept
+        peer = doubled[place] >> 1
+        if place > 0 and doubled[place - 1] >> 1 == peer:
+            flags(w)[end - 1, 0] = DIALLED | NATIVE
+            continue
+        peers(w)[end] = peer
+        if doubled[place] & 1:
+            flags(w)[end, 0] = DIALLED
+        end += 1
+    header[COUNT] = end - first
 
 
 UNIFORM, LOG_NORMAL, REGIONS = range(3)
@@ -200,44 +168,35 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 
 @kernel
 def find_slot(w: World, node: int, peer: int) -> int:
-    """Return the slot of a peer, -1 when there is none."""
+    """Return a node's slot for a peer, -1 if there is none."""
     at = place_for(w, node, peer)
-    if at < end_slot(w, node) and peers(w)[at] == peer:
-        return at
-    return -1
+    return at if at < end_slot(w, node) and peers(w)[at] == peer else -1
 
 
 @kernel
 def is_connected(w: World, node: int, peer: int) -> bool:
-    """Return whether the router counts a peer as connected."""
+    """Return whether the router of a node regards a peer as connected."""
     slot = find_slot(w, node, peer)
     return slot >= 0 and flags(w)[slot, 0] & CONNECTED != 0
 
 
 @kernel
 def is_native(w: World, slot: int) -> bool:
-    """Return whether a connected peer speaks a protocol of the node's own router; to other peers it only floods."""
+    """Return whether a connected peer speaks a native protocol of the node's router. To all other peers the node
+    sends every message, and no control parts."""
     return w[ALL_NATIVE] or flags(w)[slot, 0] & NATIVE != 0
 
 
 @kernel
 def place_for(w: World, node: int, peer: int) -> int:
-    """Return the slot of a peer or, if it has none, the slot at which it would be inserted."""
-    numbers = peers(w)
-    low = first_slot(w, node)
-    high = end_slot(w, node)
-    while low < high:
-        middle = (low + high) // 2
-        if numbers[middle] < peer:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """Return a node's slot for a peer. If there is none, return the slot at which it would be inserted."""
+    return lower_bound(peers(w), first_slot(w, node), end_slot(w, node), peer)
 
 
 @kernel
 def insert_slot(w: World, node: int, peer: int) -> int:
-    """Insert and return a slot, without flags, for a peer that has none yet. Slots of other neighbours may move."""
+    """Insert a slot, without flags, for a peer that has none yet, and return it. Slots of other neighbours may move.
+    If the arrays have no room, set STATUS to NEEDS_SLOTS and insert nothing."""
     at = place_for(w, node, peer)
     header = nodes32(w)[node]
     first = first_slot(w, node)
@@ -249,96 +208,29 @@ def insert_slot(w: World, node: int, peer: int) -> int:
             w[STATUS] = NEEDS_SLOTS
             return at
         w[SLOTS_USED] = fresh + room
-        for place in range(count):
-            _move(w, first + place, fresh + place)
+        move_slots(w, first, fresh, count)
         at += fresh - first
         first = fresh
         header[CAP] = room
         nodes32(w)[node, FIRST_SLOT] = first
-    for place in range(first + count, at, -1):
-        _move(w, place - 1, place)
+    move_slots(w, at, at + 1, first + count - at)
     header[COUNT] = count + 1
     w[MOST_SLOTS] = max(w[MOST_SLOTS], count + 1)
+    clear_slot(w, at)
     peers(w)[at] = peer
     links_of(w)[at] = -1
-    if w[RETAINS]:
-        retained(w)[at] = 0
-    if w[HAS_GATER]:
-        gated(w)[at, AWAY_UNTIL] = 0.0
-    if w[HAS_FEATURES]:
-        for place in range(1 + w[TOPICS]):
-            traits(w)[at, place] = 0
-    for topic in range(w[TOPICS]):
-        flags(w)[at, topic] = 0
-        if w[WITNESSES]:
-            known_topics(w)[at, topic] = 0
-            apart(w)[at, topic] = 0
-        if w[HAS_EPISUB]:
-            tree_marks(w)[at, topic] = 0
-        if w[HAS_OVERLAY]:
-            detours(w)[at, topic, AHEAD_OF] = 0
-    if w[HAS_OVERLAY]:
-        slot_times(w)[at, IDLE_UNTIL] = 0
-        slot_times(w)[at, PING_UNTIL] = 0
     return at
 
 
 @kernel
 def remove_slot(w: World, node: int, slot: int) -> None:
-    header = nodes32(w)[node]
-    header[COUNT] -= 1
-    for place in range(slot, end_slot(w, node)):
-        _move(w, place + 1, place)
-
-
-@kernel
-def _move(w: World, start: int, goal: int) -> None:
-    peers(w)[goal] = peers(w)[start]
-    if w[HAS_LINKS]:
-        links_of(w)[goal] = links_of(w)[start]
-    for topic in range(w[TOPICS]):
-        flags(w)[goal, topic] = flags(w)[start, topic]
-    if w[HAS_SCORES]:
-        _move_scores(w, start, goal)
-    if w[RETAINS]:
-        retained(w)[goal] = retained(w)[start]
-    if w[HAS_GATER]:
-        for field in range(5):
-            gated(w)[goal, field] = gated(w)[start, field]
-    if w[HAS_EPISUB]:
-        for topic in range(w[TOPICS]):
-            tree_marks(w)[goal, topic] = tree_marks(w)[start, topic]
-    if w[HAS_OVERLAY]:
-        for field in range(2):
-            slot_times(w)[goal, field] = slot_times(w)[start, field]
-            for topic in range(w[TOPICS]):
-                detours(w)[goal, topic, field] = detours(w)[start, topic, field]
-    if w[USES_12]:
-        for field in range(2):
-            idontwants(w)[goal, field] = idontwants(w)[start, field]
-    if w[WITNESSES]:
-        for topic in range(w[TOPICS]):
-            known_topics(w)[goal, topic] = known_topics(w)[start, topic]
-            apart(w)[goal, topic] = apart(w)[start, topic]
-    if w[HAS_FEATURES]:
-        for place in range(1 + w[TOPICS]):
-            traits(w)[goal, place] = traits(w)[start, place]
-
-
-@kernel
-def _move_scores(w: World, start: int, goal: int) -> None:
-    for field in range(4):
-        peer_scores(w)[goal, field] = peer_scores(w)[start, field]
-    for place in range(topic_scores(w).shape[1]):
-        for field in range(4):
-            topic_scores(w)[goal, place, field] = topic_scores(w)[start, place, field]
-        for field in range(3):
-            mesh_times(w)[goal, place, field] = mesh_times(w)[start, place, field]
+    nodes32(w)[node, COUNT] -= 1
+    move_slots(w, slot + 1, slot, end_slot(w, node) - slot)
 
 
 @inlined
 def latency(w: World, a: int, b: int) -> int:
-    """Return the latency between two nodes in microseconds (`LatencyModel.base_us`)."""
+    """Return the latency between two nodes in microseconds, without jitter (`LatencyModel.base_us`)."""
     if w[LATENCY_KIND] != UNIFORM:
         return _other_latency(w, a, b)
     draw = draw2(w, Purpose.LATENCY, min(a, b), max(a, b))
@@ -354,9 +246,7 @@ def _other_latency(w: World, a: int, b: int) -> int:
 
 @kernel
 def region(w: World, node: int) -> int:
-    if node == w[SCRIPT]:
-        return 0
-    return below(draw1(w, Purpose.REGION, node), w[REGION_COUNT])
+    return below(draw1(w, Purpose.REGION, node), w[REGION_COUNT]) if node != w[SCRIPT] else 0
 
 
 @kernel

@@ -1,1 +1,0 @@
-"""The host: it listens, dials and admits."""

@@ -1,1 +1,0 @@
-"""Limits of the memory and the rates of peers."""

@@ -1,1 +1,0 @@
-"""Services on streams: identify, ping and rendezvous, and signed peer records."""

@@ -1,1 +1,0 @@
-"""Checks of messages: signatures on threads, validators, sequence numbers."""

@@ -1,1 +1,0 @@
-"""Metrics of a node in OpenMetrics, its health and its readiness."""

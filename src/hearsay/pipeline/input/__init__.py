@@ -1,1 +1,0 @@
-"""The facts of a run that are known before its rows are read, and its rows."""

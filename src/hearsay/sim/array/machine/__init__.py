@@ -1,1 +1,0 @@
-"""Compilation of kernels, and memory of arrays. Nothing here depends on gossip."""

@@ -1,1 +1,0 @@
-"""The results of a run: rows, counters and its summary."""

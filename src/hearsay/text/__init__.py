@@ -1,1 +1,0 @@
-"""Text of figures, names and settings for terminals, reports and studies."""

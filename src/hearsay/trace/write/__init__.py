@@ -1,1 +1,0 @@
-"""Writing the files of a run from rows, in bounded memory."""

@@ -1,1 +1,0 @@
-"""Sources of rows: a simulation, a run folder, or nodes."""
