@@ -23,7 +23,9 @@ from hearsay.vectors import router_run, score_run
 
 OF_SCORES = (*score_run._DIFFERENCES, "time_in_mesh_quanta", "ipv6_addresses")
 """Keys of scores by which presets differ; the last two are in the preset but in no vector."""
-CHOICES = router_run._choices(ROUTERS["gossipsub"].presets["rust"])
+CHOICES = {
+    name: value for name, value in ROUTERS["gossipsub"].presets["rust"].items() if name not in router_run._GIVEN
+}
 
 
 def is_held(now: int, until: int, slack: int) -> bool:
