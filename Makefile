@@ -1,4 +1,4 @@
-# Everything runs in .venv, made from requirements.lock (names, versions and hashes) and nothing else.
+# All targets run in .venv, which holds the packages of requirements.lock (names, versions and hashes) and no others.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,41 +21,42 @@ $(STAMP): requirements.lock requirements-source.lock pyproject.toml
 step = @printf '%s' 'setup: step $(1) ... '; begin=$$(date +%s); \
   $(BIN)/python -m pip install --quiet --disable-pip-version-check $(2) && echo "$$(( $$(date +%s) - begin )) s"
 
-# Tests start hundreds of Pythons. Where the environment forbids them to keep bytecode, each would compile all it imports.
+# Tests start hundreds of Python processes. If the environment turned bytecode files off, each process would compile all
+# modules that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Five routers on one network, simulated, analysed, and shown in one page.
+# Simulate five routers on one network, analyse the runs, and write a report of one page.
 demo: setup
 	$(BIN)/hearsay demo
 
-# One more than there are cores: tests of nodes, browsers and processes wait for their clocks a fifth of their time.
+# One worker more than cores: tests of nodes, browsers and processes spend a fifth of their time waiting.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
 
 STORES := build/stores-tools
 SITE := build/site-tools
 
-# Every rule, every contract and each real thing once: what to run after a change. Nine minutes on two cores,
-# and seven more to compile the kernels of the array engine after they changed.
+# The tests to run after a change. They take nine minutes on two cores. After a change in core, sim or trace, the kernels of
+# the array engine are compiled first, which takes seven minutes more.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python tests/sim/compile_entries.py
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not thorough and not mutants"
 
-# All tests but mutants, and what hypothesis tries eight times as often: what to run before a change is handed in. 34 minutes
-# on two cores, and seven more to compile kernels.
+# The tests to run before a change is handed in: all except mutants, with eight times as many examples of hypothesis. They
+# take 34 minutes on two cores, and the compilation of kernels seven more.
 test-all: setup
 	@$(MAKE) --no-print-directory $(STORES)/.from-lock $(SITE)/.from-lock || true
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python tests/sim/compile_entries.py
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not mutants" --hypothesis-profile thorough -rs
 
-# An S3 server for tests, in an environment of its own.
+# An S3 server for tests, in its own environment.
 $(STORES)/.from-lock: tests/stores/requirements.lock
 	$(PYTHON) -m venv --clear $(STORES)
 	$(STORES)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/stores/requirements.lock
 	@touch $@
 
-# Style, strict types in the package, and types elsewhere as far as they say something before a test runs.
+# Check style, strict types in the package, and some rules of types in all other Python files.
 lint: setup
 	@$(BIN)/python -c 'import basedpyright' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --require-hashes --only-binary :all: -r requirements-types.lock
@@ -64,41 +65,43 @@ lint: setup
 	$(BIN)/basedpyright --level error
 	$(BIN)/basedpyright --level error --project pyrightconfig.tests.json
 
-# Generated files and pages. Test vectors have a generator of their own, tools/make_vectors.py.
+# Generate source files and pages again. Test vectors have another generator, tools/make_vectors.py.
 pages: setup
 	@for tool in row_functions difference_tables score_tables scenario_page table_page; do \
 	  echo "tools/$$tool.py"; $(BIN)/python "tools/$$tool.py" || exit 1; done
 
-# Code lines and files of each package, and their budgets (tools/size_budgets.toml).
+# Print the code lines and files of each package, and their budgets (tools/size_budgets.toml).
 size:
 	@$(PYTHON) tools/size.py
 
-# Against go-, rust-, js- and py-libp2p; what is not installed is skipped and named. Peers are built into the user's cache.
+# Test the node with go-, rust-, js- and py-libp2p. Implementations whose toolchain is missing are skipped, and the output
+# names them. The peers are built once, in the user's cache folder.
 interop: setup
 	$(BIN)/python -m pytest interop -n 2 -rs
 
-# Looks for what no test has met yet, as long as one likes: `make soak SECONDS=3600`, and `SEED=n` to begin there. Random
-# scenarios under the checker, engines against each other, parsers, mutants of the node, kills.
+# Search for faults with random input: scenarios with the checker, one engine against the other, parsers, mutants of the
+# node, and killed processes. `make soak SECONDS=3600 SEED=n` sets the duration and the first seed.
 soak: setup
 	$(BIN)/python tests/soak/run_soak.py --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-# Looks for inputs on which a parser breaks its word, some seconds for each; `make fuzz SECONDS=600` looks longer.
+# Fuzz each parser for some seconds; `make fuzz SECONDS=600` takes longer.
 fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --require-hashes --only-binary :all: -r tests/fuzz/requirements.lock
 	$(BIN)/python tests/fuzz/run_fuzzers.py --seconds $(or $(SECONDS),10)
 
-# Takes each defence of the node away, one at a time, and shows that its tests fail; `make mutants ONLY="window rsa"` some of them.
-# Then rules and kernels are changed, which test vectors and the comparison of engines find.
+# Remove one defence of the node at a time, and check that its tests fail; `make mutants ONLY="window rsa"` removes only
+# those whose names contain one of these words. Then change rules and kernels, and check that test vectors and the comparison of engines fail.
 mutants: setup
 	$(BIN)/python tests/mutants/run_mutants.py $(if $(ONLY),--only $(ONLY))
 	$(if $(ONLY),,$(BIN)/python -m pytest -n $(WORKERS) -m mutants)
 
-# Writes what it measures into docs/benchmarks, with machine, date and commit. `make bench QUICK=1` takes small sizes.
+# Run the benchmarks, and write the figures with machine, date and commit into docs/benchmarks. `make bench QUICK=1` takes
+# small sizes.
 bench: setup
 	$(BIN)/python bench/record.py $(if $(QUICK),--quick)
 
-# The pages as a site, to be opened at build/site/index.html; its generator has an environment and a lock of its own.
+# Build the documentation as a site, build/site/index.html. Its generator has its own environment and lock file.
 site: $(SITE)/.from-lock
 	$(PYTHON) tools/site/site_pages.py build/site-pages
 	$(SITE)/bin/sphinx-build -q -W --keep-going -c tools/site build/site-pages build/site
@@ -109,13 +112,13 @@ $(SITE)/.from-lock: tools/site/requirements.lock
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tools/site/requirements.lock
 	@touch $@
 
-# Builds the distribution and tries the wheel in an environment of its own.
+# Build the distribution, and try the wheel in a new environment.
 wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 
-# For maintainers: refresh the pinned versions (needs `uv`). The extra `libp2p` is left out: it brings 65 packages, and
-# some are compiled. Its versions are pinned in interop/py/requirements.txt. PySpark comes as a source archive only, so it has a lock
-# of its own and is built with the pinned setuptools.
+# For maintainers: update the pinned versions (needs `uv`). The extra `libp2p` is left out: it has 65 packages, some of which
+# must be compiled; interop/py/requirements.txt pins their versions. PySpark is published as a source archive only, so it has
+# its own lock file and is built with the pinned setuptools.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra sim --extra fast --extra mdns --extra spark --extra tables --extra figures --extra tune --group dev pyproject.toml --no-emit-package pyspark -o requirements.lock
