@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.compiling import inlined, only_with
+from hearsay.sim.array.travel.outbox import with_episub
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     ANNOUNCE,
@@ -42,7 +43,6 @@ from hearsay.sim.array.world.lists import FIRST, NEXT, SECOND, VALUE, entry_befo
 from hearsay.sim.array.world.queue import NODE, TOPIC_PART, insert, word_0
 from hearsay.sim.array.world.slots import parameter
 
-with_episub = only_with(HAS_EPISUB)
 with_overlay = only_with(HAS_OVERLAY)
 NEVER = -1
 _TIME = TOPIC_PART - 1

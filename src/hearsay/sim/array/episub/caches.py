@@ -63,7 +63,7 @@ PEER, HOPS = FIRST, SECOND
 
 
 @with_episub
-def keep(w: World, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
+def keep_message(w: World, now: int, node: int, message: int, hops: int, named: int, parent: int) -> None:
     """Keep a message; if there are too many, forget the oldest ones (REPAIR-1).
 
     A message that is kept already stays where it is in the list; the node forgets how often it sent the message on
@@ -160,7 +160,7 @@ def kept_parent(w: World, node: int, message: int) -> int:
 
 
 @with_episub
-def announce(w: World, node: int, topic: int, message: int, peer: int, hops: int) -> int:
+def note_announcement(w: World, node: int, topic: int, message: int, peer: int, hops: int) -> int:
     """Note that a peer announced a missing message with a hop count.
 
     If the list now has more than MAX_MISSING messages, remove the oldest one and return its first announcer.
@@ -200,7 +200,7 @@ def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> Non
 
 
 @with_episub
-def arrived(w: World, node: int, topic: int, message: int) -> int:
+def take_announcers(w: World, node: int, topic: int, message: int) -> int:
     """Remove a message that has arrived from the missing messages. Return the first entry of its announcers.
 
     Return -1 if the message was not missing. The caller frees the announcers (`lists.free_all`).

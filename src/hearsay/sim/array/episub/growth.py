@@ -124,7 +124,7 @@ def _choose_peers(w: World, th: int, now: int, node: int, topic: int) -> None:
     size = without_entries(w, th, node, topic, passive_peers(w, th, node, topic, NONE), REQUESTS)
     size = without_entries(w, th, node, topic, size, TRIED)
     if size == 0:
-        _look_around(w, th, now, node, topic)
+        _find_more_peers(w, th, now, node, topic)
         return
     if is_hyparview(w, node):
         short_random = short
@@ -169,7 +169,7 @@ def _asked_random(w: World, node: int, topic: int) -> int:
 
 
 @with_overlay
-def _look_around(w: World, th: int, now: int, node: int, topic: int) -> None:
+def _find_more_peers(w: World, th: int, now: int, node: int, topic: int) -> None:
     """Ask discovery for contacts, or a random neighbour for nodes, if there are too few passive peers (UPKEEP-2)."""
     line = overlays(w)[node, topic]
     if is_alone(w, node, topic) or line[PASSIVE_COUNT] == 0:

@@ -36,12 +36,12 @@ from hearsay.sim.array.episub.meetings import (
     NO_ROOM,
     READY,
     WAITING,
+    mark_used,
     meet,
     next_sequence,
     release_entry,
     reply_due,
     update_idle,
-    use,
 )
 from hearsay.sim.array.episub.overlay_parts import (
     begin_part,
@@ -127,13 +127,13 @@ def ask_for_nodes(w: World, th: int, now: int, node: int, topic: int, peer: int)
     if place_of(w, node, topic, ASKED_NODES, peer) >= 0:
         return
     put(w, node, topic, ASKED_NODES, peer, reply_due(w, now, node, topic), 0)
-    use(w, node, peer)
+    mark_used(w, node, peer)
     result = meet(w, th, now, node, topic, peer, FOR_NODES, 0, 0, NONE)
     if result == READY:
         send_numbers(w, th, node, peer, PartKind.GETNODES, topic, -1, 0, 0)
         update_idle(w, now, node, peer)
     elif result == FAILED:
-        joining_lost(w, th, now, node, topic, peer)
+        joining_failed(w, th, now, node, topic, peer)
     elif result == NO_ROOM:
         release_entry(w, now, node, topic, ASKED_NODES, peer)
 
@@ -170,14 +170,14 @@ def on_nodes(w: World, th: int, now: int, node: int, topic: int, sender: int, at
         wanted = is_alone(w, node, topic) and line[ATTEMPTS] < 0 and not is_active(w, node, topic, sender)
         if wanted and line[JOINS_LEFT] > 0:
             line[JOINS_LEFT] -= 1
-            _join_at(w, th, now, node, topic, sender, ttl)
+            _send_join(w, th, now, node, topic, sender, ttl)
     else:
         short = line[SIZE_RANDOM] - line[ACTIVE_COUNT] - size_of(w, node, line[ATTEMPTS])
         size = without_entries(w, th, node, topic, passive_peers(w, th, node, topic, NONE), ATTEMPTS)
         size = pick(w, th, draw_topic(w, Purpose.JOIN_AT, node, topic, now), size, short)
         first = copy_candidates(w, th, size)
         for place in range(first, first + size):
-            _join_at(w, th, now, node, topic, scratch(w)[th, place], ttl)
+            _send_join(w, th, now, node, topic, scratch(w)[th, place], ttl)
     release_entry(w, now, node, topic, ASKED_NODES, sender)
 
 
@@ -192,7 +192,7 @@ def copy_candidates(w: World, th: int, size: int) -> int:
 
 
 @with_overlay
-def _join_at(w: World, th: int, now: int, node: int, topic: int, peer: int, ttl: int) -> None:
+def _send_join(w: World, th: int, now: int, node: int, topic: int, peer: int, ttl: int) -> None:
     """Send a JOIN to a peer; dial the peer if necessary. If the peer cannot be met, try another one with a lower TTL
     (JOIN-3, JOIN-5)."""
     while True:
@@ -227,15 +227,15 @@ def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int,
 
 
 @with_overlay
-def _join_elsewhere(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> None:
+def _send_join_elsewhere(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> None:
     """Send the JOIN that `failed` did not answer to another peer, with a TTL lower by one (JOIN-5)."""
     peer = _next_start(w, th, now, node, topic, failed, ttl)
     if peer >= 0:
-        _join_at(w, th, now, node, topic, peer, ttl - 1)
+        _send_join(w, th, now, node, topic, peer, ttl - 1)
 
 
 @with_overlay
-def joining_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
+def joining_failed(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
     """Handle a peer that cannot be reached: do not wait for its NODES, and send a JOIN that went to it to another
     peer."""
     release_entry(w, now, node, topic, ASKED_NODES, peer)
@@ -243,7 +243,7 @@ def joining_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) 
     if place >= 0:
         ttl = pool(w)[lists.owner(w, node), place, CONTENT]
         remove_entry(w, node, topic, ATTEMPTS, peer)
-        _join_elsewhere(w, th, now, node, topic, peer, ttl)
+        _send_join_elsewhere(w, th, now, node, topic, peer, ttl)
 
 
 @with_overlay
@@ -277,7 +277,7 @@ def expire_joins(w: World, th: int, now: int, node: int, topic: int) -> None:
         remove_entry(w, node, topic, ATTEMPTS, peer)
         peer = first_overdue(w, now, node, topic, ATTEMPTS)
     for place in range(start, control(w)[th, SCRATCH_USED], 2):
-        _join_elsewhere(w, th, now, node, topic, scratch(w)[th, place], scratch(w)[th, place + 1])
+        _send_join_elsewhere(w, th, now, node, topic, scratch(w)[th, place], scratch(w)[th, place + 1])
     peer = first_overdue(w, now, node, topic, ASKED_NODES)
     while peer >= 0:
         release_entry(w, now, node, topic, ASKED_NODES, peer)

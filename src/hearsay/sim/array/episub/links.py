@@ -16,12 +16,12 @@ from hearsay.sim.array.episub.meetings import (
     FOR_REQUEST,
     READY,
     WAITING,
+    mark_used,
     meet,
     ping,
     release_entry,
     reply_due,
     update_idle,
-    use,
 )
 from hearsay.sim.array.episub.overlay_parts import (
     ACCEPT,
@@ -79,10 +79,10 @@ def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int,
     If the active list is too long after the peer has accepted, the link to `replaces` ends (-1: no link ends).
     """
     put(w, node, topic, REQUESTS, peer, NONE, (replaces + 1) << 1 | int(random))
-    use(w, node, peer)
+    mark_used(w, node, peer)
     result = meet(w, th, now, node, topic, peer, FOR_REQUEST, 0, 0, NONE)
     if result == READY:
-        ask(w, th, now, node, topic, peer)
+        send_request(w, th, now, node, topic, peer)
         update_idle(w, now, node, peer)
     if result == READY or result == WAITING:
         return False
@@ -90,7 +90,7 @@ def begin_request(w: World, th: int, now: int, node: int, topic: int, peer: int,
 
 
 @with_overlay
-def ask(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
+def send_request(w: World, th: int, now: int, node: int, topic: int, peer: int) -> None:
     """Send the link request to a peer that is connected now, unless the request has ended. If the peer is a neighbour
     already, end the request instead."""
     place = place_of(w, node, topic, REQUESTS, peer)
@@ -143,7 +143,7 @@ def accept_neighbour(w: World, th: int, now: int, node: int, topic: int, peer: i
     if not is_active(w, node, topic, peer):
         if not _make_room(w, th, now, node, topic):
             return False
-        use(w, node, peer)
+        mark_used(w, node, peer)
         add_active(w, th, now, node, topic, peer, random)
     send_neighbor(w, th, node, topic, peer, ACCEPT, random)
     return True
@@ -176,7 +176,7 @@ def drop_link(w: World, th: int, now: int, node: int, topic: int, peer: int, rem
 
 
 @with_overlay
-def claimed_as_neighbour(w: World, th: int, node: int, topic: int, peer: int) -> None:
+def disconnect_stranger(w: World, th: int, node: int, topic: int, peer: int) -> None:
     """Send DISCONNECT to a peer that wrongly treats the node as its neighbour (NEIGHBOR-4). Do nothing if a link
     request to the peer is open."""
     if place_of(w, node, topic, REQUESTS, peer) < 0:
@@ -191,19 +191,19 @@ def on_neighbor(w: World, th: int, now: int, node: int, topic: int, sender: int,
     """Handle a NEIGHBOR, except REPLY. Return True if the part is an ACCEPT that made the active list longer."""
     role = number(w, at, 0)
     if role == REQUEST:
-        _decide(w, th, now, node, topic, sender, at)
+        _on_request(w, th, now, node, topic, sender, at)
     elif role == ACCEPT:
-        return _accepted(w, th, now, node, topic, sender, number(w, at, 1) != 0)
+        return _on_accept(w, th, now, node, topic, sender, number(w, at, 1) != 0)
     elif role == QUERY:
         if is_active(w, node, topic, sender):
             send_neighbor(w, th, node, topic, sender, REPLY, False)
         else:
-            claimed_as_neighbour(w, th, node, topic, sender)
+            disconnect_stranger(w, th, node, topic, sender)
     return False
 
 
 @with_overlay
-def _decide(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
+def _on_request(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
     """Grant a link request, refuse it, or ping the peer first (NEIGHBOR-1, NEIGHBOR-2, NEIGHBOR-5)."""
     sizes = overlays(w)[node, topic]
     random = number(w, at, 1) != 0
@@ -216,7 +216,7 @@ def _decide(w: World, th: int, now: int, node: int, topic: int, sender: int, at:
         _grant(w, th, now, node, topic, sender, True)
     elif not random and has_near and place_of(w, node, topic, JUDGING, sender) < 0:
         put(w, node, topic, JUDGING, sender, reply_due(w, now, node, topic), 0)
-        use(w, node, sender)
+        mark_used(w, node, sender)
         ping(w, th, now, node, sender)
     else:
         refuse(w, th, node, topic, sender)
@@ -235,7 +235,7 @@ def refuse(w: World, th: int, node: int, topic: int, peer: int) -> None:
 
 
 @with_overlay
-def _accepted(w: World, th: int, now: int, node: int, topic: int, sender: int, random: bool) -> bool:
+def _on_accept(w: World, th: int, now: int, node: int, topic: int, sender: int, random: bool) -> bool:
     """Make the sender of an ACCEPT a neighbour. Return whether the active list has another length than before."""
     entries = pool(w)[lists.owner(w, node)]
     place = place_of(w, node, topic, REQUESTS, sender)
@@ -247,7 +247,7 @@ def _accepted(w: World, th: int, now: int, node: int, topic: int, sender: int, r
     if not _make_room(w, th, now, node, topic):
         send_disconnect(w, th, node, sender, topic, False)
         return False
-    use(w, node, sender)
+    mark_used(w, node, sender)
     add_active(w, th, now, node, topic, sender, random)
     line = overlays(w)[node, topic]
     if replaces >= 0 and line[ACTIVE_COUNT] > line[SIZE_ACTIVE] and is_active(w, node, topic, replaces):

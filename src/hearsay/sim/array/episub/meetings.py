@@ -104,7 +104,7 @@ def next_sequence(w: World, now: int, node: int) -> int:
 
 
 @with_overlay
-def ring_earlier(w: World, node: int, topic: int, alarm: int, due: int) -> None:
+def set_alarm_by(w: World, node: int, topic: int, alarm: int, due: int) -> None:
     """Set an alarm of a topic, unless it is set for an earlier time."""
     overlays(w)[node, topic, alarm] = earlier(overlays(w)[node, topic, alarm], due)
 
@@ -113,12 +113,12 @@ def ring_earlier(w: World, node: int, topic: int, alarm: int, due: int) -> None:
 def reply_due(w: World, now: int, node: int, topic: int) -> int:
     """Return the end of a wait for an answer that begins now, and set the alarm EXPIRE_DUE for that time."""
     due = now + parameter(w, node, REPLY_TIMEOUT)
-    ring_earlier(w, node, topic, EXPIRE_DUE, due)
+    set_alarm_by(w, node, topic, EXPIRE_DUE, due)
     return int(due)
 
 
 @with_overlay
-def sweep_by(w: World, node: int, due: int) -> None:
+def set_sweep_by(w: World, node: int, due: int) -> None:
     """Set the alarm SWEEP_DUE of a node, unless it is set for an earlier time."""
     meetings(w)[node, SWEEP_DUE] = earlier(meetings(w)[node, SWEEP_DUE], due)
 
@@ -167,7 +167,7 @@ def meet(
     errand[E_ABOUT] = about
     if kind == FOR_SHUFFLE:
         hold(w, th, about)
-    sweep_by(w, node, errand[E_DUE])
+    set_sweep_by(w, node, errand[E_DUE])
     _add_errand(w, node, place)
     return WAITING
 
@@ -301,7 +301,7 @@ def move_errands_back(w: World, node: int, peer: int) -> None:
 
 
 @with_overlay
-def use(w: World, node: int, peer: int) -> None:
+def mark_used(w: World, node: int, peer: int) -> None:
     """Note that the connection to a peer has a use, so that it is not closed (DIAL-3)."""
     slot = find_slot(w, node, peer)
     if slot >= 0:
@@ -332,7 +332,7 @@ def update_idle(w: World, now: int, node: int, peer: int) -> None:
         times[IDLE_UNTIL] = 0
     elif times[IDLE_UNTIL] == 0:
         times[IDLE_UNTIL] = now + parameter(w, node, IDLE_FOR)
-        sweep_by(w, node, times[IDLE_UNTIL])
+        set_sweep_by(w, node, times[IDLE_UNTIL])
 
 
 @with_overlay
@@ -354,7 +354,7 @@ def release_entry(w: World, now: int, node: int, topic: int, table: int, peer: i
 
 
 @with_overlay
-def hang_up(w: World, th: int, now: int, node: int, slot: int) -> None:
+def close_connection(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Close the connection of a slot. The peer notices this after it has received all RPCs that were sent before."""
     link = links_of(w)[slot]
     if link < 0 or not links32(w)[link, LINK_FLAGS] & OPEN or links32(w)[link, LINK_FLAGS] & DEAD:
@@ -372,7 +372,7 @@ def ping(w: World, th: int, now: int, node: int, peer: int) -> None:
     if not is_met(w, node, peer) or slot_times(w)[slot, PING_UNTIL]:
         return
     due = now + parameter(w, node, REPLY_TIMEOUT)
-    sweep_by(w, node, due)
+    set_sweep_by(w, node, due)
     slot_times(w)[slot, PING_UNTIL] = due
     link = links_of(w)[slot]
     if link >= 0 and links32(w)[link, LINK_FLAGS] & OPEN:
@@ -401,7 +401,7 @@ def sweep_idle(w: World, th: int, now: int, node: int) -> None:
         if 0 < due <= now:
             slot_times(w)[slot, IDLE_UNTIL] = 0
             if flags(w)[slot, 0] & CONNECTED:
-                hang_up(w, th, now, node, slot)
+                close_connection(w, th, now, node, slot)
     due = NEVER
     errand = meetings(w)[node, ERRANDS]
     while errand >= 0:
@@ -412,7 +412,7 @@ def sweep_idle(w: World, th: int, now: int, node: int) -> None:
             if slot_times(w)[slot, field]:
                 due = earlier(due, slot_times(w)[slot, field])
     if due != NEVER:
-        sweep_by(w, node, due)
+        set_sweep_by(w, node, due)
 
 
 @with_overlay

@@ -34,16 +34,16 @@ from hearsay.sim.array.episub.joining import (
     expire_joins,
     find_contacts,
     is_alone,
-    joining_lost,
+    joining_failed,
     pass_on,
 )
 from hearsay.sim.array.episub.links import (
     accept_neighbour,
-    ask,
     decide_measured,
     drop_link,
     is_hyparview,
     refuse,
+    send_request,
 )
 from hearsay.sim.array.episub.meetings import (
     ALL,
@@ -68,7 +68,7 @@ from hearsay.sim.array.episub.meetings import (
     next_sequence,
     peer_with_errand,
     release_entry,
-    ring_earlier,
+    set_alarm_by,
     split_errands,
     sweep_idle,
     take_errands,
@@ -174,17 +174,17 @@ def start_overlay(w: World, th: int, now: int, node: int, topic: int) -> None:
     line[SIZE_PASSIVE] = parameter(w, node, PASSIVE_SIZE)
     begin_sketch(w, node, topic)
     find_contacts(w, th, now, node, topic)
-    _next(w, now, node, topic, STABILISE_DUE, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
-    _next(w, now, node, topic, SHUFFLE_DUE, 0, parameter(w, node, SHUFFLE_INTERVAL))
+    _set_due(w, now, node, topic, STABILISE_DUE, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
+    _set_due(w, now, node, topic, SHUFFLE_DUE, 0, parameter(w, node, SHUFFLE_INTERVAL))
     if not is_hyparview(w, node) and parameter(w, node, PROBE_COUNT) > 0:
-        _next(w, now, node, topic, PROBE_DUE, 0, parameter(w, node, PROBE_INTERVAL))
+        _set_due(w, now, node, topic, PROBE_DUE, 0, parameter(w, node, PROBE_INTERVAL))
     interval = parameter(w, node, CONTACTS_INTERVAL)
     if interval:
-        _next(w, now, node, topic, CONTACTS_DUE, interval // 2_000 * 1_000, interval)
+        _set_due(w, now, node, topic, CONTACTS_DUE, interval // 2_000 * 1_000, interval)
 
 
 @with_overlay
-def _next(w: World, now: int, node: int, topic: int, alarm: int, low: int, high: int) -> None:
+def _set_due(w: World, now: int, node: int, topic: int, alarm: int, low: int, high: int) -> None:
     """Set an alarm of a topic to a random time, from `low` to `high` microseconds from now."""
     state = draw_topic(w, Purpose.PERIOD, node, topic, alarm)
     span = max(1, high - low)
@@ -242,27 +242,27 @@ def ring_overlay(w: World, th: int, now: int, node: int, topic: int, alarm: int)
     if alarm == EXPIRE_DUE:
         _expire(w, th, now, node, topic)
     elif alarm == STABILISE_DUE:
-        _next(w, now, node, topic, alarm, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
+        _set_due(w, now, node, topic, alarm, parameter(w, node, STABILISE_MIN), parameter(w, node, STABILISE_MAX))
         _repeat_unsent(w, th, node, topic)
         growth.stabilise(w, th, now, node, topic)
     elif alarm == SHUFFLE_DUE:
-        _next_period(w, now, node, topic, alarm, parameter(w, node, SHUFFLE_INTERVAL))
+        _set_next_due(w, now, node, topic, alarm, parameter(w, node, SHUFFLE_INTERVAL))
         start_shuffle(w, th, now, node, topic, parameter(w, node, SHUFFLE_TTL))
     elif alarm == PROBE_DUE:
-        _next_period(w, now, node, topic, alarm, parameter(w, node, PROBE_INTERVAL))
+        _set_next_due(w, now, node, topic, alarm, parameter(w, node, PROBE_INTERVAL))
         probe(w, th, now, node, topic, parameter(w, node, PROBE_COUNT))
     else:
-        _next_period(w, now, node, topic, alarm, parameter(w, node, CONTACTS_INTERVAL))
+        _set_next_due(w, now, node, topic, alarm, parameter(w, node, CONTACTS_INTERVAL))
         find_contacts(w, th, now, node, topic)
 
 
 @with_overlay
-def _next_period(w: World, now: int, node: int, topic: int, alarm: int, interval: int) -> None:
+def _set_next_due(w: World, now: int, node: int, topic: int, alarm: int, interval: int) -> None:
     """Set an alarm of a topic to a random time, three to five quarters of an interval from now. Both bounds are
     rounded down to whole milliseconds, as in the core."""
     low = interval // 1000 * 3 // 4 * 1000
     high = interval // 1000 * 5 // 4 * 1000
-    _next(w, now, node, topic, alarm, low, high)
+    _set_due(w, now, node, topic, alarm, low, high)
 
 
 @with_overlay
@@ -295,7 +295,7 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
     if line[OPEN_SEQUENCE] >= 0:
         due = earlier(due, line[OPEN_UNTIL])
     if due != NEVER:
-        ring_earlier(w, node, topic, EXPIRE_DUE, max(due, now + 1))
+        set_alarm_by(w, node, topic, EXPIRE_DUE, max(due, now + 1))
 
 
 @with_overlay
@@ -325,13 +325,13 @@ def sweep(w: World, th: int, now: int, node: int) -> None:
         peer = peer_with_errand(w, node, now, NONE)
     slot = first_silent(w, now, node)
     while slot >= 0:
-        _silent(w, th, now, node, peers(w)[slot])
+        _peer_failed(w, th, now, node, peers(w)[slot])
         slot = first_silent(w, now, node)
     sweep_idle(w, th, now, node)
 
 
 @with_overlay
-def _silent(w: World, th: int, now: int, node: int, peer: int) -> None:
+def _peer_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
     """Remove a peer that did not answer a ping in time from the lists of all topics: the peer has failed."""
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & JOINED:
@@ -351,15 +351,15 @@ def _end_errands(w: World, th: int, now: int, node: int, peer: int, errand: int,
     first = errand
     while errand >= 0:
         if is_ready:
-            _do(w, th, now, node, peer, errand)
+            _do_errand(w, th, now, node, peer, errand)
         else:
-            _give_up(w, th, now, node, peer, errand)
+            _fail_errand(w, th, now, node, peer, errand)
         errand = errands(w)[errand, E_NEXT]
     free_errands(w, th, first)
 
 
 @with_overlay
-def _do(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
+def _do_errand(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
     """Do an errand with a peer that is connected and in the topic."""
     words = errands(w)[errand]
     topic = words[E_TOPIC]
@@ -367,7 +367,7 @@ def _do(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
     if kind == FOR_NODES:
         send_numbers(w, th, node, peer, PartKind.GETNODES, topic, NONE, 0, 0)
     elif kind == FOR_REQUEST:
-        ask(w, th, now, node, topic, peer)
+        send_request(w, th, now, node, topic, peer)
     elif kind == FOR_JOIN:
         send_numbers(w, th, node, peer, PartKind.JOIN, topic, node, words[E_TTL], words[E_SEQUENCE])
     elif kind == FOR_JOINER:
@@ -381,7 +381,7 @@ def _do(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
 
 
 @with_overlay
-def _give_up(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
+def _fail_errand(w: World, th: int, now: int, node: int, peer: int, errand: int) -> None:
     """Handle the failure of an errand: its peer cannot be met."""
     words = errands(w)[errand]
     topic = words[E_TOPIC]
@@ -389,7 +389,7 @@ def _give_up(w: World, th: int, now: int, node: int, peer: int, errand: int) -> 
     if kind == FOR_JOIN or kind == FOR_PROBE:
         remove_passive(w, th, now, node, topic, peer)
     if kind == FOR_NODES or kind == FOR_JOIN:
-        joining_lost(w, th, now, node, topic, peer)
+        joining_failed(w, th, now, node, topic, peer)
     elif kind == FOR_REQUEST:
         growth.end_request(w, th, now, node, topic, peer, True)
     elif kind == FOR_JOINER:
@@ -460,7 +460,7 @@ def _peer_lost(w: World, th: int, now: int, node: int, topic: int, peer: int) ->
     """Handle a peer that disconnected, left the topic or failed: end its link, requests and JOINs, and ask other
     peers."""
     remove_entry(w, node, topic, UNSAID_TO, peer)
-    joining_lost(w, th, now, node, topic, peer)
+    joining_failed(w, th, now, node, topic, peer)
     release_entry(w, now, node, topic, JUDGING, peer)
     was_neighbour = is_active(w, node, topic, peer)
     if was_neighbour:

@@ -251,7 +251,7 @@ def merge_sketch(w: World, th: int, now: int, node: int, topic: int, first: int,
         age = int(word & np.uint64((1 << _AGE_BITS) - 1))
         if age <= _LIFETIME:
             _put_hash(w, node, topic, int(word >> np.uint64(_AGE_BITS)), age)
-    _cut(w, node, topic)
+    _remove_largest_hashes(w, node, topic)
     _resize(w, node, topic)
     trim_passive(w, th, now, node, topic)
 
@@ -268,7 +268,7 @@ def _last_counted(w: World, node: int, topic: int) -> int:
 
 
 @with_overlay
-def _cut(w: World, node: int, topic: int) -> None:
+def _remove_largest_hashes(w: World, node: int, topic: int) -> None:
     """Remove all but the _SIZE smallest hashes."""
     entries = pool(w)[lists.owner(w, node)]
     place = _last_counted(w, node, topic)

@@ -90,7 +90,7 @@ def on_overlay_part(w: World, th: int, now: int, node: int, slot: int, rpc: int,
             growth.end_request(w, th, now, node, topic, sender, False)
         elif is_active(w, node, topic, sender):
             drop_link(w, th, now, node, topic, sender, True)
-            _after_a_loss(w, th, now, node, topic)
+            _after_link_loss(w, th, now, node, topic)
     elif kind == PartKind.LEAVE:
         _on_leave(w, th, now, node, topic, sender, at)
     elif kind == PartKind.SHUFFLE:
@@ -108,7 +108,7 @@ def _probe_for_near_links(w: World, th: int, now: int, node: int, topic: int) ->
 
 
 @with_overlay
-def _after_a_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
+def _after_link_loss(w: World, th: int, now: int, node: int, topic: int) -> None:
     """Handle that a neighbour ended its link. With HyParView, or if random links are missing, ask for new links at
     once; otherwise the next round of stabilisation does."""
     if is_hyparview(w, node) or random_links(w, node, topic) < overlays(w)[node, topic, SIZE_RANDOM]:
@@ -135,7 +135,7 @@ def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, a
         removed = True
         if is_active(w, node, topic, sender):
             drop_link(w, th, now, node, topic, sender, False)
-            _after_a_loss(w, th, now, node, topic)
+            _after_link_loss(w, th, now, node, topic)
     ttl = bounded(number(w, at, 0), parameter(w, node, LEAVE_TTL))
     if removed or ttl > 0:
         for place in range(neighbours(w, th, node, topic, source, sender)):

@@ -22,17 +22,17 @@ from hearsay.sim.array.episub.basics import NEVER, earlier, with_episub, with_ov
 from hearsay.sim.array.episub.caches import (
     HOPS,
     PEER,
-    announce,
-    arrived,
     forget_announcer,
     forget_oldest,
     is_kept,
-    keep,
+    keep_message,
     kept_hops,
     kept_parent,
+    note_announcement,
     remove_missing,
+    take_announcers,
 )
-from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message, put_tree_part
+from hearsay.sim.array.travel.outbox import begin_message, put_forwarded, put_message, put_tree_part
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column, was_seen
 from hearsay.sim.array.world.layout import (
@@ -165,9 +165,9 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 
 @with_episub
-def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, in_good_order: bool) -> None:
-    """Remove a neighbour, and repair the tree (TREE-5). With `in_good_order` the peer stays in the overlay; otherwise
-    the peer failed or left. Do nothing if the peer is no neighbour."""
+def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, stays_in_overlay: bool) -> None:
+    """Remove a neighbour, and repair the tree (TREE-5). With `stays_in_overlay` the peer stays in the overlay;
+    otherwise the peer failed or left. Do nothing if the peer is no neighbour."""
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return
@@ -176,7 +176,7 @@ def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int
     row(w, th, neighbor_down_row(now, node, peers(w)[slot], topic))
     forget_announcer(w, node, topic, peers(w)[slot])
     if flag & IS_EAGER and parameter(w, node, GRAFTS_ALL):
-        one = _stand_in(w, node, topic, peers(w)[slot]) if in_good_order else ANY
+        one = _stand_in(w, node, topic, peers(w)[slot]) if stays_in_overlay else ANY
         for other in range(first_slot(w, node), end_slot(w, node)):
             if flags(w)[other, topic] & IS_LAZY and (one == ANY or one == other):
                 make_eager(w, th, now, node, other, topic)
@@ -213,7 +213,7 @@ def _forget_detours(w: World, node: int, slot: int, topic: int) -> None:
 
 
 @with_overlay
-def _compare(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
+def _note_detour(w: World, node: int, topic: int, parent: int, own_hops: int, slot: int, hops: int) -> None:
     """Note in `detours` whether the neighbour of a slot is a stand-in for `parent` (`core.episub.tree.Detours`).
 
     `parent` sent the node a message, which has `own_hops` at the node; the neighbour announced the message with
@@ -272,7 +272,7 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
     the copy has none. `parent` is the peer that sent the copy, or OWN.
     """
     topic = messages(w)[message, TOPIC]
-    keep(w, now, node, message, hops, named, parent)
+    keep_message(w, now, node, message, hops, named, parent)
     if w[HAS_OVERLAY]:
         slot = find_slot(w, node, parent) if parent != OWN else -1
         is_from_tree = slot >= 0 and flags(w)[slot, topic] & IS_EAGER != 0
@@ -280,7 +280,7 @@ def spread(w: World, th: int, now: int, node: int, message: int, hops: int, name
     short = begin_message(w, th, message, Via.EAGER)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IS_EAGER:
-            forward_one(w, th, slot, message, Via.EAGER, parent, short)
+            put_forwarded(w, th, slot, message, Via.EAGER, parent, short)
     if not parameter(w, node, TREE_FLOODS):
         _queue(w, node, topic, message, hops)
         _flush_soon(w, now, node)
@@ -312,7 +312,7 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
     eager (TREE-2). `named` is the hops field of the copy, 0 if it has none."""
     topic = messages(w)[message, TOPIC]
     hops = hops_of_copy(named)
-    announcers = arrived(w, node, topic, message)
+    announcers = take_announcers(w, node, topic, message)
     slot = find_slot(w, node, sender)
     if slot >= 0 and flags(w)[slot, topic] & IS_LAZY:
         make_eager(w, th, now, node, slot, topic)
@@ -325,7 +325,7 @@ def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message:
     while at >= 0:
         if w[HAS_OVERLAY]:
             other = find_slot(w, node, entries[at, PEER])
-            _compare(w, node, topic, sender, hops, other, entries[at, HOPS])
+            _note_detour(w, node, topic, sender, hops, other, entries[at, HOPS])
         is_nearer = entries[at, HOPS] < entries[nearest, HOPS]
         is_nearer |= entries[at, HOPS] == entries[nearest, HOPS] and entries[at, PEER] < entries[nearest, PEER]
         if is_nearer:
@@ -393,7 +393,7 @@ def on_tree_part(
         ignored(w, th, now, node, peer, kind, over, Reason.OVER_LIMIT)
     for place in range(ids, ids + count - over):
         if kind == GRAFT:
-            _answer(w, th, now, node, slot, arena(w)[place])
+            _answer_graft(w, th, now, node, slot, arena(w)[place])
         else:
             word = arena(w)[place]
             _on_announcement(w, th, now, node, slot, topic, announced_message(word), hops_in_word(word))
@@ -408,20 +408,20 @@ def _on_announcement(w: World, th: int, now: int, node: int, slot: int, topic: i
     hops = announced_hops(named)
     is_asked = bits(cells(w)[node, column(w, message)], ASKED)
     if is_asked or not was_seen(w, now, node, message):
-        pushed_out = announce(w, node, topic, message, peer, hops)
+        pushed_out = note_announcement(w, node, topic, message, peer, hops)
         if pushed_out >= 0:
             ignored(w, th, now, node, pushed_out, IHAVE, 1, Reason.OVER_LIMIT)
         return
     if not is_kept(w, now, node, message):
         return
     if w[HAS_OVERLAY]:
-        _compare(w, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
+        _note_detour(w, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
     if kept_parent(w, node, message) != OWN:
         _optimise(w, th, now, node, topic, kept_parent(w, node, message), kept_hops(w, node, message), slot, hops)
 
 
 @with_episub
-def _answer(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+def _answer_graft(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
     """Send a message to a peer that requests it, if the message is still kept and was sent to this peer fewer than
     ANSWERS_LIMIT times (GOSSIP-10)."""
     if not is_kept(w, now, node, message):

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from hearsay.sim.array.rules.features import with_parts
 from hearsay.sim.array.rules.forwarding import publish_message, use_fanout
-from hearsay.sim.array.rules.held_parts import NOTHING, USEFUL, ask_others, becomes_complete, hold_all, take
-from hearsay.sim.array.rules.membership import send_off
+from hearsay.sim.array.rules.held_parts import (
+    NOTHING,
+    USEFUL,
+    add_parts,
+    becomes_complete,
+    hold_all,
+    request_late_parts_again,
+)
+from hearsay.sim.array.rules.membership import send_outbox
 from hearsay.sim.array.rules.partials import (
     HAS_CLAIM,
     HAS_PARTS,
     HELD_SET,
-    OF_MESSAGE,
+    MESSAGE_AT,
     PARTS_SET,
     TO_ALL,
     TO_CHANGED,
     index_of_set,
     publish_parts,
 )
-from hearsay.sim.array.rules.scores import credit
+from hearsay.sim.array.rules.scores import count_first_delivery
 from hearsay.sim.array.travel.parts import hops_from
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
@@ -57,7 +64,7 @@ from hearsay.sim.array.world.slots import is_in, parameter
 
 
 @with_parts
-def choose_parts(w: World, th: int, node: int) -> None:
+def choose_partials(w: World, th: int, node: int) -> None:
     """When a node starts, set CHOSEN for the topics of its application that have partial messages (PARTIAL-1).
 
     Do nothing if the router does not have the extension.
@@ -71,7 +78,7 @@ def choose_parts(w: World, th: int, node: int) -> None:
 
 
 @with_parts
-def hand_over(w: World, th: int, now: int, node: int) -> None:
+def pass_to_applications(w: World, th: int, now: int, node: int) -> None:
     """Pass the messages in `handed`, which were delivered, to a node's applications.
 
     An application that lacks parts of such a message now holds all parts, and publishes the parts to all peers. If
@@ -92,7 +99,7 @@ def hand_over(w: World, th: int, now: int, node: int) -> None:
         group = part_heads(w)[node, topic, FIRST_GROUP] if part_heads(w)[node, topic, CHOSEN] else 0
         while group:
             following = part_lines(w)[group, NEXT_GROUP]
-            if part_lines(w)[group, STATE] & IS_OWN and ask_others(w, group):
+            if part_lines(w)[group, STATE] & IS_OWN and request_late_parts_again(w, group):
                 _publish(w, th, now, node, part_lines(w)[group, MESSAGE], TO_CHANGED)
             group = following
 
@@ -104,20 +111,20 @@ def receive_parts(w: World, th: int, now: int, node: int, slot: int, content: in
     If the node now has all parts of the message for the first time, the application also publishes the message.
     `content` is the index of the partial message's content in the arena.
     """
-    message = arena(w)[content + OF_MESSAGE]
+    message = arena(w)[content + MESSAGE_AT]
     peer = peers(w)[slot]
     parts = index_of_set(w, content, PARTS_SET, HAS_PARTS)
-    result = take(w, node, message, peer, parts, index_of_set(w, content, HELD_SET, HAS_CLAIM))
+    result = add_parts(w, node, message, peer, parts, index_of_set(w, content, HELD_SET, HAS_CLAIM))
     is_complete = result != NOTHING and becomes_complete(w, group_of(w)[node, column(w, message)])
     if result == USEFUL:
         counts(w)[th, EVENTS] += 1
-        credit(w, node, slot, messages(w)[message, TOPIC])
+        count_first_delivery(w, node, slot, messages(w)[message, TOPIC])
     _publish(w, th, now, node, message, slot if result == NOTHING else TO_ALL)
     if is_complete:
         counts(w)[th, EVENTS] += 1
         publish_message(w, th, now, node, message, peer, hops_from(w, peer, message), -1)
         control(w)[th, HANDED] = 0  # the application holds all parts already
-        send_off(w, th, now, node)
+        send_outbox(w, th, now, node)
 
 
 @with_parts
@@ -129,4 +136,4 @@ def _publish(w: World, th: int, now: int, node: int, message: int, to: int) -> N
         routed = IN_FANOUT
         use_fanout(w, th, now, node, topic)
     publish_parts(w, th, node, message, to, routed)
-    send_off(w, th, now, node)
+    send_outbox(w, th, now, node)

@@ -14,7 +14,7 @@ from hearsay.sim.array.episub.overlay import (
     overlay_measured,
 )
 from hearsay.sim.array.episub.ringing import ring
-from hearsay.sim.array.rules.applications import choose_parts, hand_over
+from hearsay.sim.array.rules.applications import choose_partials, pass_to_applications
 from hearsay.sim.array.rules.checks import (
     STARTED,
     check_meshes,
@@ -24,24 +24,31 @@ from hearsay.sim.array.rules.checks import (
     note_rpc,
     note_with_topics,
 )
-from hearsay.sim.array.rules.forwarding import publish, validated
-from hearsay.sim.array.rules.gater import decay_gater, forget_old, gater_due, has_gater, keeps_scores, start_gater
+from hearsay.sim.array.rules.forwarding import on_validated, publish
+from hearsay.sim.array.rules.gater import (
+    decay_gater,
+    forget_old_scores,
+    gater_due,
+    has_gater,
+    retains_scores,
+    start_gater,
+)
 from hearsay.sim.array.rules.gossip import (
-    age,
+    forget_old_messages,
     forget_requests,
     gossip,
-    keep_fanout,
+    maintain_fanouts,
 )
 from hearsay.sim.array.rules.membership import (
-    SAID_AGAIN,
+    SENT_AGAIN,
     connect,
     disconnect,
     has_dialled,
     join,
     leave,
     note_unsent,
-    say_again,
-    send_off,
+    send_again,
+    send_outbox,
 )
 from hearsay.sim.array.rules.mesh import has_mesh
 from hearsay.sim.array.rules.part_groups import age_groups
@@ -57,7 +64,7 @@ from hearsay.sim.array.rules.unwanted import (
     skips_senders,
     uses_idontwant,
 )
-from hearsay.sim.array.rules.upkeep import keep_meshes
+from hearsay.sim.array.rules.upkeep import maintain_meshes
 from hearsay.sim.array.travel.uplink import has_queue, start_uplink
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1
@@ -67,6 +74,7 @@ from hearsay.sim.array.world.layout import (
     ASK_AGAIN,
     ASKED_AT,
     BEAT_SPREAD,
+    CONNECTED,
     DUE,
     FIRST_BEAT,
     GOSSIPSUB,
@@ -115,7 +123,6 @@ from hearsay.sim.array.world.layout import (
     peers,
     words_at,
 )
-from hearsay.sim.array.world.layout import CONNECTED as IS_CONNECTED
 from hearsay.sim.array.world.payload import (
     PART_KIND,
     PART_MESSAGE,
@@ -130,7 +137,7 @@ from hearsay.trace.language.event_rows import node_up_row
 
 
 @inlined
-def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
+def begin_call(w: World, th: int, now: int, node: int, kind: int, remote: int, topic: int, message: int) -> None:
     """Count the event of a call that handles no RPC. If the node is a witness, note the call (`checks.py`)."""
     counts(w)[th, EVENTS] += 1
     if is_witness(w, node):
@@ -138,13 +145,13 @@ def begin(w: World, th: int, now: int, node: int, kind: int, remote: int, topic:
 
 
 @kernel
-def end(w: World, th: int, now: int, node: int) -> None:
+def end_call(w: World, th: int, now: int, node: int) -> None:
     """End a call: send the parts in the outbox, set the timer of episub, and pass messages to applications."""
-    send_off(w, th, now, node)
+    send_outbox(w, th, now, node)
     if has_trees(w, node):
         set_timer(w, th, now, node)
     if w[PART_WORDS]:
-        hand_over(w, th, now, node)
+        pass_to_applications(w, th, now, node)
 
 
 @kernel
@@ -171,7 +178,7 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
     if w[HAS_OVERLAY]:
         start_meetings(w, node)
     if w[PART_WORDS]:
-        choose_parts(w, th, node)
+        choose_partials(w, th, node)
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & APPLICATION:
             call_join(w, th, now, node, topic)
@@ -192,21 +199,21 @@ def call_start(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def call_timer(w: World, th: int, now: int, node: int) -> None:
-    begin(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
+    begin_call(w, th, now, node, EventKind.TIMER_FIRED, -1, -1, -1)
     if has_mesh(w, node):
         decays = has_scores(w, node) or has_gater(w, node)
         due = _beat_and_decay(w, th, now, node) if decays else _beat(w, th, now, node)
-        end(w, th, now, node)
+        end_call(w, th, now, node)
         push(w, th, due, node, EventKind.TIMER_FIRED, -1, nodes32(w)[node, STARTS], 0)
         return
     nodes32(w)[node, OWED] &= ~WAITS_TO_ANNOUNCE
     if nodes32(w)[node, OWED]:
-        say_again(w, th, now, node, SAID_AGAIN)
+        send_again(w, th, now, node, SENT_AGAIN)
     if has_trees(w, node):
         if alarms(w)[node, ANNOUNCE] != NEVER and now >= alarms(w)[node, ANNOUNCE]:
             alarms(w)[node, ANNOUNCE] = NEVER
         ring(w, th, now, node)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
@@ -214,10 +221,10 @@ def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
     """Do the decays and the heartbeat that are due; return the time at which the next one is due (STANDING-3)."""
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
-        say_again(w, th, now, node, UNANNOUNCED)
+        send_again(w, th, now, node, UNANNOUNCED)
     if has_scores(w, node) and now >= times[REFRESH_DUE]:
-        if keeps_scores(w, node):
-            forget_old(w, now, node)
+        if retains_scores(w, node):
+            forget_old_scores(w, now, node)
         decay(w, now, node)
         interval = parameter(w, node, REFRESH)
         times[REFRESH_DUE] += ((now - times[REFRESH_DUE]) // interval + 1) * interval
@@ -254,10 +261,10 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
     if w[HAS_DIALS]:
         more32(w)[node, NAMED_DIALLED] = 0
     if header[OWED]:
-        say_again(w, th, now, node, SAID_AGAIN)
-    keep_meshes(w, th, now, node, tick)
+        send_again(w, th, now, node, SENT_AGAIN)
+    maintain_meshes(w, th, now, node, tick)
     if parameter(w, node, ROUTER_KIND) == GOSSIPSUB:
-        keep_fanout(w, th, now, node)
+        maintain_fanouts(w, th, now, node)
         gossip(w, th, now, node, tick)
         if w[PART_WORDS]:
             age_groups(w, node)
@@ -268,7 +275,7 @@ def _beat(w: World, th: int, now: int, node: int) -> int:
                 lists.remove(w, node, NEWS, -1, -1)
         if parameter(w, node, ASK_AGAIN):
             lists.remove_up_to(w, node, ASKED_AT, tick - parameter(w, node, ASK_AGAIN))
-        age(w, node, tick)
+        forget_old_messages(w, node, tick)
     check_meshes(w, th, now, node)
     if has_11:
         control(w)[th, KEEPS_SCORES] = 0
@@ -284,30 +291,30 @@ def call_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
         dialled = int(has_dialled(w, node, slot))
         note_with_topics(w, th, now, node, EventKind.PEER_CONNECTED, peers(w)[slot], dialled, peers(w)[slot])
     connect(w, th, now, node, slot)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_disconnected(w: World, th: int, now: int, node: int, slot: int) -> None:
-    begin(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
+    begin_call(w, th, now, node, EventKind.PEER_DISCONNECTED, peers(w)[slot], -1, -1)
     disconnect(w, th, now, node, slot)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_dial_failed(w: World, th: int, now: int, node: int, peer: int) -> None:
-    begin(w, th, now, node, EventKind.DIAL_FAILED, peer, -1, -1)
+    begin_call(w, th, now, node, EventKind.DIAL_FAILED, peer, -1, -1)
     if has_overlay(w, node):
         overlay_dial_failed(w, th, now, node, peer)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @with_overlay
 def call_round_trip(w: World, th: int, now: int, node: int, peer: int, rtt_us: int) -> None:
     """Pass the round-trip time that a ping to `peer` measured to the router."""
-    begin(w, th, now, node, EventKind.ROUND_TRIP_MEASURED, peer, -1, rtt_us)
+    begin_call(w, th, now, node, EventKind.ROUND_TRIP_MEASURED, peer, -1, rtt_us)
     overlay_measured(w, th, now, node, peer, rtt_us)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @with_overlay
@@ -320,36 +327,36 @@ def call_contacts(w: World, th: int, now: int, node: int, topic: int, count: int
     if is_witness(w, node):
         note_contacts(w, th, now, node, topic, candidates(w)[th], count)
     overlay_contacts(w, th, now, node, topic, count)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_join(w: World, th: int, now: int, node: int, topic: int) -> None:
-    begin(w, th, now, node, EventKind.JOIN, -1, topic, -1)
+    begin_call(w, th, now, node, EventKind.JOIN, -1, topic, -1)
     join(w, th, now, node, topic)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_leave(w: World, th: int, now: int, node: int, topic: int) -> None:
-    begin(w, th, now, node, EventKind.LEAVE, -1, topic, -1)
+    begin_call(w, th, now, node, EventKind.LEAVE, -1, topic, -1)
     leave(w, th, now, node, topic)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_publish(w: World, th: int, now: int, node: int, source: int, message: int) -> None:
-    begin(w, th, now, node, EventKind.PUBLISH, source, -1, message)
+    begin_call(w, th, now, node, EventKind.PUBLISH, source, -1, message)
     received(w, th, PUBLISH, int(source == w[SCRIPT]))
     publish(w, th, now, node, source, message)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
 def call_validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    begin(w, th, now, node, EventKind.MESSAGE_VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
-    validated(w, th, now, node, place)
-    end(w, th, now, node)
+    begin_call(w, th, now, node, EventKind.MESSAGE_VALIDATED, -1, -1, words_at(w, part_place(place, 0))[PART_MESSAGE])
+    on_validated(w, th, now, node, place)
+    end_call(w, th, now, node)
 
 
 @kernel
@@ -372,13 +379,13 @@ def call_failed(w: World, th: int, now: int, node: int, peer: int, payload: int)
         else:
             note_rpc(w, th, now, node, EventKind.SEND_FAILED, peer, payload)
     slot = find_slot(w, node, peer)
-    if slot < 0 or not flags(w)[slot, 0] & IS_CONNECTED:
+    if slot < 0 or not flags(w)[slot, 0] & CONNECTED:
         return
     unsent = 1
     if not payload & INLINE:
         note_unsent(w, th, now, node, slot, payload)
         unsent = count_parts(w, payload, PUBLISH)
         if has_trees(w, node):
-            end(w, th, now, node)
+            end_call(w, th, now, node)
     if unsent:
         penalise_slow(w, node, slot, unsent)

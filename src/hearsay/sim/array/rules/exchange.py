@@ -62,12 +62,12 @@ def offer_name(w: World, th: int, place: int, peer: int) -> None:
 def choose_names(w: World, th: int, node: int, slot: int, topic: int, occasion: int, size: int, count: int) -> None:
     """Choose `count` of the `size` offered peers for a PRUNE to the peer of `slot` (MESH-5)."""
     state = extend(draw_topic(w, Purpose.PEER_EXCHANGE, node, topic, occasion), np.uint64(peers(w)[slot]))
-    _keep_some(w, th, state, size, count)
+    _keep_sample(w, th, state, size, count)
     control(w)[th, NAMES] += count
 
 
 @with_dials
-def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
+def _keep_sample(w: World, th: int, state: Word, size: int, count: int) -> None:
     """Remove all but a random sample of the `size` offered peers (`core.rules.randomness.sample`)."""
     if count >= size or w[STATUS] == OUTBOX_FULL:
         return
@@ -75,7 +75,7 @@ def _keep_some(w: World, th: int, state: Word, size: int, count: int) -> None:
 
 
 @with_dials
-def trusts_exchange_of(w: World, th: int, now: int, node: int, slot: int) -> bool:
+def trusts_exchange(w: World, th: int, now: int, node: int, slot: int) -> bool:
     """Return whether the node dials peers that the sender of a PRUNE names (THRESHOLD-5)."""
     if not has_scores(w, node):
         return True
@@ -108,7 +108,7 @@ def dial_named(
         names(w)[th, first + at] = arena(w)[place + at]
     if has_11:
         state = extend(draw_topic(w, Purpose.EXCHANGE_DIAL, node, topic, peers(w)[slot]), np.uint64(now))
-        _keep_some(w, th, state, named, most)
+        _keep_sample(w, th, state, named, most)
     for at in range(first, first + min(most, named)):
         peer = names(w)[th, at]
         if not is_connected(w, node, peer) and more32(w)[node, NAMED_DIALLED] < MAX_DIALS:

@@ -13,8 +13,8 @@ from hearsay.core.mesh.features import LATE_PENALTY
 from hearsay.core.rules.partial_rules import REQUESTS, needs_no_idontwant
 from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.rules.scores import penalise
-from hearsay.sim.array.travel.outbox import is_addressed, put_alone, put_features, put_subscription
-from hearsay.sim.array.travel.parts import part_of_features, subscription_value
+from hearsay.sim.array.travel.outbox import has_part_for, put_alone, put_features, put_subscription
+from hearsay.sim.array.travel.parts import subscription_value, with_features
 from hearsay.sim.array.world.layout import (
     CHOSEN,
     EXCHANGES_PARTS,
@@ -45,14 +45,14 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, parameter, treatment
 
 
-@part_of_features
+@with_features
 def announce_features(w: World, th: int, node: int, slot: int) -> None:
     """Send a peer the extensions of the router, if there are any and the common protocol has extensions (EXT-1)."""
     if parameter(w, node, OWN_FEATURES) and treatment(w, node, peers(w)[slot]) == TAKES_FEATURES:
         put_features(w, th, slot, parameter(w, node, OWN_FEATURES))
 
 
-@part_of_features
+@with_features
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
     """Note that a peer sent an RPC; if this is its first RPC, store the extensions that it announces (EXT-2, EXT-3).
 
@@ -68,15 +68,15 @@ def note_features(w: World, th: int, now: int, node: int, peer: int, announces: 
         if announces:
             line[0] |= parameter(w, peer, OWN_FEATURES)
             if line[0] & parameter(w, node, OWN_FEATURES) & TESTS:
-                _test(w, th, slot)
+                _send_test(w, th, slot)
     elif announces:
         ignored(w, th, now, node, peer, FEATURES, 1, Reason.NOT_FIRST)
         if parameter(w, node, LATE_PENALISES):
             penalise(w, node, slot, LATE_PENALTY)
 
 
-@part_of_features
-def _test(w: World, th: int, slot: int) -> None:
+@with_features
+def _send_test(w: World, th: int, slot: int) -> None:
     """Send a test message (EXT-5)."""
     rpc = allocate(w, th, HEADER + PART)
     arena(w)[rpc] = 1
@@ -84,28 +84,28 @@ def _test(w: World, th: int, slot: int) -> None:
     put_alone(w, th, slot, rpc)
 
 
-@part_of_features
+@with_features
 def on_test(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Record a test message as ignored unless both routers have the extension (EXT-5)."""
     if not traits(w)[slot, 0] & parameter(w, node, OWN_FEATURES) & TESTS:
         ignored(w, th, now, node, peers(w)[slot], TEST, 1, Reason.UNSUPPORTED)
 
 
-@part_of_features
-def features_unsent(w: World, node: int, slot: int) -> None:
+@with_features
+def note_unsent_features(w: World, node: int, slot: int) -> None:
     traits(w)[slot, 0] |= UNSAID
     nodes32(w)[node, OWED] |= FEATURES_OWED
 
 
-@part_of_features
-def announce_again(w: World, th: int, node: int) -> None:
+@with_features
+def announce_features_again(w: World, th: int, node: int) -> None:
     """Send the router's extensions to peers that get an RPC now and did not get the extensions before (EXT-4)."""
     left = 0
     known = candidates(w)[th]
     count = 0
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if traits(w)[slot, 0] & UNSAID:
-            if is_addressed(w, th, slot):
+            if has_part_for(w, th, slot):
                 known[count] = slot
                 count += 1
             else:
@@ -120,7 +120,7 @@ def announce_again(w: World, th: int, node: int) -> None:
 
 
 @kernel
-def say_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
+def send_subscription(w: World, th: int, node: int, slot: int, topic: int, subscribe: bool) -> None:
     """Announce to a peer that the router joined or left a topic, and its use of partial messages (PARTIAL-1)."""
     use = 0
     if w[PART_WORDS] and subscribe and treatment(w, node, peers(w)[slot]) == TAKES_FEATURES:
@@ -146,7 +146,7 @@ def exchanges_parts(w: World, node: int, slot: int) -> bool:
 
 
 @with_parts
-def use_of(w: World, node: int, slot: int, topic: int) -> int:
+def partial_use(w: World, node: int, slot: int, topic: int) -> int:
     """Return a neighbour's use of partial messages in a topic.
 
     It is 0 if the node does not use them in the topic, or if not both routers have the extension (EXT-3).
@@ -167,15 +167,15 @@ def without_requesters(w: World, th: int, node: int, topic: int, size: int) -> i
     known = candidates(w)[th]
     kept = 0
     for place in range(size):
-        if use_of(w, node, known[place], topic) != REQUESTS:
+        if partial_use(w, node, known[place], topic) != REQUESTS:
             known[kept] = known[place]
             kept += 1
     return kept
 
 
 @kernel
-def spares(w: World, node: int, slot: int, topic: int) -> bool:
+def gets_no_idontwant(w: World, node: int, slot: int, topic: int) -> bool:
     """Return whether a neighbour gets no IDONTWANT (PARTIAL-4)."""
     return may_send_parts(w, node, topic) and needs_no_idontwant(
-        own_use(w, node, topic), use_of(w, node, slot, topic)
+        own_use(w, node, topic), partial_use(w, node, slot, topic)
     )

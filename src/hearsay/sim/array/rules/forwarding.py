@@ -22,12 +22,12 @@ from hearsay.sim.array.rules.special_peers import choose, direct_subscribers, is
 from hearsay.sim.array.rules.unwanted import (
     is_sender,
     note_sender,
+    send_idontwants,
     skips_senders,
-    tell_mesh,
     uses_idontwant,
     without_unwanted,
 )
-from hearsay.sim.array.travel.outbox import begin_message, forward_one, put_message
+from hearsay.sim.array.travel.outbox import begin_message, put_forwarded, put_message
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import bits, cache, column, mark_seen, was_seen
@@ -163,7 +163,7 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
     )
     if verdict == ACCEPTED or verdict == ASKED_NOW:
         if uses_idontwant(w, node):
-            tell_mesh(w, th, node, message, sender)
+            send_idontwants(w, th, node, message, sender)
         if uses_11(w, node):
             note_first_copy(w, now, node, sender, message)
         mark_seen(w, now, node, message)
@@ -172,7 +172,7 @@ def receive(w: World, th: int, now: int, node: int, sender: int, message: int, h
     elif verdict == ASKED_NOW:
         cells(w)[node, at] |= np.uint64(ASKED)
         nodes64(w)[node, PENDING] += 1
-        _ask(w, th, now, node, sender, message, hops, via)
+        _start_validation(w, th, now, node, sender, message, hops, via)
     elif verdict == DUPLICATE:
         _count_duplicate(w, th, now, node, sender, message)
     else:
@@ -199,7 +199,7 @@ def _reject(w: World, th: int, now: int, node: int, sender: int, message: int, r
 
 
 @kernel
-def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
+def _start_validation(w: World, th: int, now: int, node: int, sender: int, message: int, hops: int, via: int) -> None:
     """Ask the application to validate a message, and queue the event of the answer.
 
     Until the answer, the arena has these values in the layout of a part: the node's STARTS, the sender, the message,
@@ -213,10 +213,11 @@ def _ask(w: World, th: int, now: int, node: int, sender: int, message: int, hops
 
 
 @kernel
-def validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Handle the application's verdict on a message (SHELL-4). `place` is the index of the values that `_ask` stored.
+def on_validated(w: World, th: int, now: int, node: int, place: int) -> None:
+    """Handle the application's verdict on a message (SHELL-4). `place` is the index of the values that
+    `_start_validation` stored.
 
-    The caller checks that the node has not restarted since `_ask`.
+    The caller checks that the node has not restarted since `_start_validation`.
     """
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
@@ -258,7 +259,7 @@ def _accept(w: World, th: int, now: int, node: int, sender: int, message: int, h
         if not w[ALL_NATIVE]:
             _flood(w, th, now, node, message, sender)
     elif kind == RANDOMSUB:
-        _spread(w, th, now, node, message, sender)
+        _send_by_randomsub(w, th, now, node, message, sender)
     else:
         _flood(w, th, now, node, message, sender)
 
@@ -294,7 +295,7 @@ def publish_message(w: World, th: int, now: int, node: int, message: int, remote
     if kind == FLOODSUB:
         _flood(w, th, now, node, message, -1)
     elif kind == RANDOMSUB:
-        _spread(w, th, now, node, message, -1)
+        _send_by_randomsub(w, th, now, node, message, -1)
     elif has_trees(w, node):
         if is_in(w, node, topic):
             spread(w, th, now, node, message, 0, 0, OWN)
@@ -316,7 +317,7 @@ def _publish_gossipsub(w: World, th: int, now: int, node: int, message: int) -> 
         note_accepted(w, now, node, -1, message)
     cache(w, node, message)
     if uses_idontwant(w, node) and parameter(w, node, TELLS_OWN):
-        tell_mesh(w, th, node, message, -1)
+        send_idontwants(w, th, node, message, -1)
     floods = parameter(w, node, FLOOD_PUBLISH) != 0
     if is_in(w, node, messages(w)[message, TOPIC]):
         if parameter(w, node, TOP_UP_MESH):
@@ -450,7 +451,7 @@ def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int)
             if not begun:
                 short = begin_message(w, th, message, Via.FLOOD)
                 begun = True
-            forward_one(w, th, slot, message, Via.FLOOD, came_from, short)
+            put_forwarded(w, th, slot, message, Via.FLOOD, came_from, short)
 
 
 @kernel
@@ -458,11 +459,11 @@ def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_fr
     known = candidates(w)[th]
     short = begin_message(w, th, message, via)
     for place in range(size):
-        forward_one(w, th, known[place], message, via, came_from, short)
+        put_forwarded(w, th, known[place], message, via, came_from, short)
 
 
 @kernel
-def _spread(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
+def _send_by_randomsub(w: World, th: int, now: int, node: int, message: int, came_from: int) -> None:
     """Send a message as randomsub does (RANDOM-1, RANDOM-2).
 
     It goes to up to REACH random native subscribers, then to all subscribers that are not native.

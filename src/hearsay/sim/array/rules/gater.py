@@ -22,7 +22,15 @@ from hearsay.core.rules import score_parts as parts
 from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import decayed
 from hearsay.sim.array.compiling import inlined, only_with
-from hearsay.sim.array.rules.scores import change, forget_slot, go_away, has_scores, neighbourhood_changes, score_now
+from hearsay.sim.array.rules.scores import (
+    IS_BLAMELESS,
+    forget_slot,
+    has_scores,
+    mark_all_outdated,
+    mark_outdated,
+    retain_counters,
+    score_now,
+)
 from hearsay.sim.array.world.draws import draw2, extend
 from hearsay.sim.array.world.knowledge import column
 from hearsay.sim.array.world.layout import (
@@ -89,9 +97,8 @@ from hearsay.sim.array.world.layout import (
 )
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, own_place, parameter, router
 
-gating = only_with(HAS_GATER)
-retaining = only_with(RETAINS)
-_BLAMELESS = 1
+with_gater = only_with(HAS_GATER)
+with_retained = only_with(RETAINS)
 
 
 @inlined
@@ -99,7 +106,7 @@ def has_gater(w: World, node: int) -> bool:
     return w[HAS_GATER] != 0 and parameter(w, node, GATES) != 0
 
 
-@gating
+@with_gater
 def start_gater(w: World, now: int, node: int) -> None:
     line = gaters(w)[node]
     for field in range(4):
@@ -107,7 +114,7 @@ def start_gater(w: World, now: int, node: int) -> None:
     line[GATER_DUE] = now + parameter(w, node, GATER_EVERY)
 
 
-@gating
+@with_gater
 def gater_due(w: World, node: int) -> int:
     return int(gaters(w)[node, GATER_DUE])
 
@@ -120,7 +127,7 @@ def _is_connected(w: World, slot: int) -> bool:
     return flags(w)[slot, 0] & CONNECTED != 0
 
 
-@gating
+@with_gater
 def _share_address(w: World, slot: int, other: int) -> bool:
     return slot != other and addresses(w)[peers(w)[slot]] == addresses(w)[peers(w)[other]]
 
@@ -134,8 +141,8 @@ def _end_of_sharing(w: World, node: int) -> int:
     return end_slot(w, node) if w[SHARES_ADDRESSES] else first_slot(w, node)
 
 
-@gating
-def gater_connects(w: World, node: int, slot: int) -> None:
+@with_gater
+def restore_gater_counts(w: World, node: int, slot: int) -> None:
     """When a peer connects, give its slot the counts of its address; 0 if the address has none (GATER-3)."""
     line = gated(w)[slot]
     known = line[AWAY_UNTIL] != 0.0
@@ -152,8 +159,8 @@ def gater_connects(w: World, node: int, slot: int) -> None:
             line[field] = 0.0
 
 
-@gating
-def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
+@with_gater
+def retain_gater_counts(w: World, now: int, node: int, slot: int) -> None:
     """Keep the counts of an address when its last peer disconnects (GATER-3).
 
     If the node then keeps more than GATER_RETAINED such addresses, forget the one whose last peer
@@ -174,7 +181,7 @@ def gater_disconnects(w: World, now: int, node: int, slot: int) -> None:
         gated(w)[oldest, AWAY_UNTIL] = 0.0
 
 
-@gating
+@with_gater
 def decay_gater(w: World, now: int, node: int) -> None:
     """If a decay is due, let the counts of the node and of connected peers' addresses decay (GATER-3).
 
@@ -200,8 +207,8 @@ def decay_gater(w: World, now: int, node: int) -> None:
 # Messages.
 
 
-@gating
-def count_at(w: World, node: int, peer: int, field: int, amount: float) -> None:
+@with_gater
+def count_gated(w: World, node: int, peer: int, field: int, amount: float) -> None:
     """Add an amount to a counter of a peer's address, if the peer is connected."""
     slot = find_slot(w, node, peer)
     if slot < 0 or not _is_connected(w, slot):
@@ -212,31 +219,31 @@ def count_at(w: World, node: int, peer: int, field: int, amount: float) -> None:
             gated(w)[other, field] = gated(w)[slot, field]
 
 
-@gating
-def gater_delivers(w: World, node: int, peer: int, topic: int) -> None:
+@with_gater
+def count_accepted_at_address(w: World, node: int, peer: int, topic: int) -> None:
     """Count an accepted message at the address of its sender; `peer` is -1 for a message of the node.
 
     The message counts with the weight of its topic, or with 1 if the topic does not count for scores yet.
     """
     weighs = members(w)[node, topic] & COUNTED
     if peer >= 0:
-        count_at(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)
+        count_gated(w, node, peer, BROUGHT, topic_reals(w)[router(w, node), topic, GATER_WEIGHT] if weighs else 1.0)
 
 
-@gating
-def gater_rejects(w: World, now: int, node: int, peer: int, reason: int) -> None:
+@with_gater
+def count_refused_at_address(w: World, now: int, node: int, peer: int, reason: int) -> None:
     counts_as = gater.rejection(reason)
     if counts_as == gater.TURNED_AWAY:
         gaters(w)[node, THROTTLED] += 1.0
         gaters(w)[node, THROTTLED_AT] = now
     elif counts_as == gater.IGNORED:
-        count_at(w, node, peer, IGNORED, 1.0)
+        count_gated(w, node, peer, IGNORED, 1.0)
     elif counts_as == gater.REJECTED:
-        count_at(w, node, peer, REJECTED, 1.0)
+        count_gated(w, node, peer, REJECTED, 1.0)
 
 
-@gating
-def is_let_in(w: World, now: int, node: int, peer: int) -> bool:
+@with_gater
+def passes_gater(w: World, now: int, node: int, peer: int) -> bool:
     """Return whether the messages of a peer's RPC are accepted (GATER-1, GATER-2, GATER-4)."""
     line = gaters(w)[node]
     own = reals(w)[router(w, node)]
@@ -259,18 +266,18 @@ def is_let_in(w: World, now: int, node: int, peer: int) -> bool:
 
 
 @inlined
-def keeps_scores(w: World, node: int) -> bool:
+def retains_scores(w: World, node: int) -> bool:
     """Return whether neighbours of a node may keep their scores when they disconnect."""
     return w[RETAINS] != 0 and has_scores(w, node)
 
 
 @inlined
-def keeps_slots(w: World, node: int) -> bool:
-    return keeps_scores(w, node) or has_gater(w, node)
+def retains_slots(w: World, node: int) -> bool:
+    return retains_scores(w, node) or has_gater(w, node)
 
 
-@retaining
-def connects(w: World, node: int, slot: int) -> None:
+@with_retained
+def restore_score(w: World, node: int, slot: int) -> None:
     """Let a neighbour that connects continue with its kept score (RETAIN-3).
 
     If no score was kept, or with UNTIL_RETURN, its counters are set to 0 instead.
@@ -280,24 +287,24 @@ def connects(w: World, node: int, slot: int) -> None:
     retained(w)[slot] = 0
     for place in range(mesh_times(w).shape[1]):
         mesh_times(w)[slot, place, MESH_BITS] &= ~UNSUBSCRIBED
-    change(w, slot)
+    mark_outdated(w, slot)
 
 
-@retaining
-def disconnects(w: World, now: int, node: int, slot: int) -> None:
+@with_retained
+def retain_score(w: World, now: int, node: int, slot: int) -> None:
     """Keep the score of a neighbour that disconnects, if the parameters allow that (RETAIN-1, RETAIN-2, RETAIN-5)."""
     retain = parameter(w, node, RETAIN)
     if not parts.is_kept(score_now(w, now, node, slot), parameter(w, node, NOT_POSITIVE_ONLY) == 0, retain):
         return
     for topic in range(w[TOPICS]):
         if members(w)[node, topic] & COUNTED:
-            go_away(w, now, node, slot, topic)
-    change(w, slot)
-    retained(w)[slot] = (now + retain) << 1 | (_BLAMELESS if _is_blameless(w, node, slot) else 0)
+            retain_counters(w, now, node, slot, topic)
+    mark_outdated(w, slot)
+    retained(w)[slot] = (now + retain) << 1 | (IS_BLAMELESS if _is_blameless(w, node, slot) else 0)
     _make_room(w, node)
 
 
-@retaining
+@with_retained
 def _is_blameless(w: World, node: int, slot: int) -> bool:
     line = peer_scores(w)[slot]
     if line[MISBEHAVIOUR] or line[SLOWNESS]:
@@ -310,7 +317,7 @@ def _is_blameless(w: World, node: int, slot: int) -> bool:
     return True
 
 
-@retaining
+@with_retained
 def _make_room(w: World, node: int) -> None:
     """If more than MAX_RETAINED scores are kept, forget one of them.
 
@@ -326,22 +333,22 @@ def _make_room(w: World, node: int) -> None:
         until = retained(w)[slot] >> 1
         if first < 0 or until < retained(w)[first] >> 1:
             first = slot
-        if retained(w)[slot] & _BLAMELESS and (first_blameless < 0 or until < retained(w)[first_blameless] >> 1):
+        if retained(w)[slot] & IS_BLAMELESS and (first_blameless < 0 or until < retained(w)[first_blameless] >> 1):
             first_blameless = slot
     if kept > parameter(w, node, MAX_RETAINED):
         retained(w)[first_blameless if first_blameless >= 0 else first] = 0
 
 
-@retaining
-def forget_old(w: World, now: int, node: int) -> None:
+@with_retained
+def forget_old_scores(w: World, now: int, node: int) -> None:
     """Forget the kept scores whose time is over (RETAIN-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if retained(w)[slot] and parts.is_forgotten(now, retained(w)[slot] >> 1):
             retained(w)[slot] = 0
-            neighbourhood_changes(w, node)
+            mark_all_outdated(w, node)
 
 
-@retaining
+@with_retained
 def move_senders(w: World, node: int, slot: int) -> None:
     """Shift the bits of a node in `senders`, because `slot` was inserted. If the bits lack room, set STATUS."""
     place = slot - nodes32(w)[node, FIRST_SLOT]

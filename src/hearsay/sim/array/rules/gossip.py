@@ -21,13 +21,13 @@ from hearsay.sim.array.compiling import inlined, kernel, sort_numbers
 from hearsay.sim.array.rules.checks import check_gossip
 from hearsay.sim.array.rules.features import with_parts
 from hearsay.sim.array.rules.forwarding import may_get_published, native_subscribers, top_up_fanout
-from hearsay.sim.array.rules.mesh import graft_one
+from hearsay.sim.array.rules.mesh import graft_if_room
 from hearsay.sim.array.rules.partials import gossip_parts
-from hearsay.sim.array.rules.promises import admits, trusts_gossip_of, uses_11
+from hearsay.sim.array.rules.promises import admits, trusts_gossip, uses_11
 from hearsay.sim.array.rules.scores import has_scores, real
 from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.rules.unwanted import is_unwanted, uses_idontwant
-from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_message, put_wanted
+from hearsay.sim.array.travel.outbox import begin_ihave, put_ihave, put_iwant, put_message
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import choose, draw1, draw_topic, extend, pick
 from hearsay.sim.array.world.knowledge import column, forget_cached, is_cached, is_marked, unmark, was_seen
@@ -99,11 +99,11 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, is_native, parameter
 
 _TOPIC_SHIFT = 29
-_OF, _BY = range(2)
+_REQUESTED_OF, _REQUESTED_BY = range(2)
 """An entry of the list NEWS has a topic, a peer and the number of the peer's IHAVEs with new ids. An entry with
-TOPICS + _OF in place of the topic has the number of ids that the node requested from the peer since the last
-heartbeat. An entry with TOPICS + _BY has the number of ids that the peer requested since then. `promises.py` adds two
-more numbers to TOPICS in the same way; _KEYS is the number of all."""
+TOPICS + _REQUESTED_OF in place of the topic has the number of ids that the node requested from the peer since the
+last heartbeat. An entry with TOPICS + _REQUESTED_BY has the number of ids that the peer requested since then.
+`promises.py` adds two more numbers to TOPICS in the same way; _KEYS is the number of all."""
 _KEYS = 4
 _MESSAGE = (1 << _TOPIC_SHIFT) - 1
 _NO_TOPIC = np.uint64(key_of(""))
@@ -144,7 +144,7 @@ def on_ihave(w: World, th: int, now: int, node: int, peer: int, topic: int, ids:
         if not was_seen(w, now, node, message):
             if news == 0:
                 slot = find_slot(w, node, peer)
-                asked = lists.value(w, node, NEWS, w[TOPICS] + _OF, peer, 0)
+                asked = lists.value(w, node, NEWS, w[TOPICS] + _REQUESTED_OF, peer, 0)
                 if not may_be_asked(asked, most):
                     return
             news += 1
@@ -152,13 +152,13 @@ def on_ihave(w: World, th: int, now: int, node: int, peer: int, topic: int, ids:
                 missing[end] = message
                 end += 1
     if news:
-        _ask(w, th, now, node, slot, end, ids_to_ask(end, asked, most))
+        _send_iwant(w, th, now, node, slot, end, ids_to_ask(end, asked, most))
         if parameter(w, node, GRAFT_ON_MISSING):
             _count_news(w, th, now, node, slot, topic)
 
 
 @kernel
-def _ask(w: World, th: int, now: int, node: int, slot: int, count: int, room: int) -> None:
+def _send_iwant(w: World, th: int, now: int, node: int, slot: int, count: int, room: int) -> None:
     """Request `room` of the `count` missing ids in `scratch`: the first ones, or with 1.1 a random sample."""
     if not room:
         return
@@ -174,13 +174,13 @@ def _ask(w: World, th: int, now: int, node: int, slot: int, count: int, room: in
             if not chosen[place]:
                 continue
             chosen[place] = 0
-        put_wanted(w, th, slot, missing[place])
+        put_iwant(w, th, slot, missing[place])
         if parameter(w, node, ASK_AGAIN):
             lists.remove(w, node, ASKED_AT, missing[place], 0)
             lists.add(w, node, ASKED_AT, missing[place], 0, nodes32(w)[node, TICK])
             if lists.length(w, node, ASKED_AT) > parameter(w, node, MAX_CACHED):
                 lists.remove_last(w, node, ASKED_AT)
-    lists.increase(w, node, NEWS, w[TOPICS] + _OF, peer, room)
+    lists.increase(w, node, NEWS, w[TOPICS] + _REQUESTED_OF, peer, room)
 
 
 @kernel
@@ -195,7 +195,7 @@ def _count_news(w: World, th: int, now: int, node: int, slot: int, topic: int) -
     seen = lists.increase(w, node, NEWS, topic, peer, 1)
     if is_repeated_news(seen, parameter(w, node, GRAFT_ON_MISSING)):
         lists.remove(w, node, NEWS, topic, peer)
-        graft_one(w, th, now, node, slot, topic)
+        graft_if_room(w, th, now, node, slot, topic)
 
 
 @kernel
@@ -206,13 +206,13 @@ def on_iwant(w: World, th: int, now: int, node: int, slot: int, ids: int, count:
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
         ignored(w, th, now, node, peer, IWANT, 1, Reason.UNSUPPORTED)
         return
-    allowed = parameter(w, node, MAX_IWANT) - lists.value(w, node, NEWS, w[TOPICS] + _BY, peer, 0)
+    allowed = parameter(w, node, MAX_IWANT) - lists.value(w, node, NEWS, w[TOPICS] + _REQUESTED_BY, peer, 0)
     over = ids_over_limit(count, allowed)
     if over:
         ignored(w, th, now, node, peer, IWANT, over, Reason.OVER_LIMIT)
         count -= over
     if count:
-        lists.increase(w, node, NEWS, w[TOPICS] + _BY, peer, count)
+        lists.increase(w, node, NEWS, w[TOPICS] + _REQUESTED_BY, peer, count)
     refused = 0
     store = arena(w)
     limit = parameter(w, node, ANSWERS_LIMIT)
@@ -238,7 +238,7 @@ def forget_requests(w: World, node: int) -> None:
 
 
 @kernel
-def keep_fanout(w: World, th: int, now: int, node: int) -> None:
+def maintain_fanouts(w: World, th: int, now: int, node: int) -> None:
     """Forget the fan-outs that were not used for FANOUT_TTL (GOSSIP-12), and fill the others (FANOUT-2).
 
     With FANOUT_AT_PUBLISH the others are not filled. Peers with low scores are removed first.
@@ -247,7 +247,7 @@ def keep_fanout(w: World, th: int, now: int, node: int) -> None:
     for topic in range(w[TOPICS]):
         if table[node, topic] & FANOUT:
             if has_scores(w, node):
-                _leave_out_distrusted(w, th, now, node, topic)
+                _remove_distrusted(w, th, now, node, topic)
             if fanout_is_over(now, fanout_us(w)[node, topic], parameter(w, node, FANOUT_TTL)):
                 forget_fanout(w, node, topic)
             elif not parameter(w, node, FANOUT_AT_PUBLISH):
@@ -255,7 +255,7 @@ def keep_fanout(w: World, th: int, now: int, node: int) -> None:
 
 
 @kernel
-def _leave_out_distrusted(w: World, th: int, now: int, node: int, topic: int) -> None:
+def _remove_distrusted(w: World, th: int, now: int, node: int, topic: int) -> None:
     """Remove peers with low scores from a fan-out (THRESHOLD-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_FANOUT and not may_get_published(w, th, now, node, slot):
@@ -339,7 +339,7 @@ def _gossip_in(w: World, th: int, now: int, node: int, tick: int, topic: int, id
     if has_scores(w, node) or w[HAS_DIRECT]:
         trusted = 0
         for place in range(size):
-            if not is_direct(w, node, slots[place]) and trusts_gossip_of(w, now, node, slots[place]):
+            if not is_direct(w, node, slots[place]) and trusts_gossip(w, now, node, slots[place]):
                 slots[trusted] = slots[place]
                 trusted += 1
         size = trusted
@@ -392,7 +392,7 @@ def _gossip_sample(w: World, th: int, node: int, tick: int, topic: int, slot: in
 
 
 @kernel
-def age(w: World, node: int, tick: int) -> None:
+def forget_old_messages(w: World, node: int, tick: int) -> None:
     """At a heartbeat, forget the cached and seen messages whose last window ends (GOSSIP-7, SEEN-2)."""
     header = nodes32(w)[node]
     if tick < header[AGES_AT]:

@@ -69,7 +69,7 @@ from hearsay.sim.array.world.part_lines import (
 
 
 @with_parts
-def hold(w: World, node: int, message: int) -> int:
+def hold_group(w: World, node: int, message: int) -> int:
     """Return the group of a message, and let the application hold it.
 
     If the application already holds MAX_GROUPS groups of the topic, it drops the parts of the oldest one.
@@ -81,7 +81,7 @@ def hold(w: World, node: int, message: int) -> int:
     if head[HELD_COUNT] >= MAX_GROUPS:
         oldest = head[FIRST_HELD]
         head[FIRST_HELD] = part_lines(w)[oldest, NEXT_HELD]
-        _let_go(w, node, oldest)
+        _drop_parts(w, node, oldest)
     else:
         head[HELD_COUNT] += 1
     if head[FIRST_HELD]:
@@ -95,7 +95,7 @@ def hold(w: World, node: int, message: int) -> int:
 
 
 @with_parts
-def _let_go(w: World, node: int, group: int) -> None:
+def _drop_parts(w: World, node: int, group: int) -> None:
     clear(w, group, HELD)
     line = part_lines(w)[group, FIRST_PEER]
     while line:
@@ -108,7 +108,7 @@ def _let_go(w: World, node: int, group: int) -> None:
 
 
 @with_parts
-def _take_first(w: World, group: int, count: int) -> None:
+def _add_first_parts(w: World, group: int, count: int) -> None:
     for number in range(w[PART_WORDS]):
         part_sets(w)[group, word_at(w, HELD, number)] |= first_parts(count, number)
 
@@ -120,10 +120,10 @@ def hold_all(w: World, node: int, message: int) -> bool:
     group = group_at(w, node, message)
     if part_lines(w)[group, STATE] & IS_HELD and has_all(w, group):
         return False
-    hold(w, node, message)
-    _take_first(w, group, part_topics(w)[topic, PARTS])
+    hold_group(w, node, message)
+    _add_first_parts(w, group, part_topics(w)[topic, PARTS])
     part_lines(w)[group, STATE] |= IS_PUBLISHED | IS_COMPLETE
-    _arrived(w, node, group)
+    _end_answered_requests(w, node, group)
     return True
 
 
@@ -137,12 +137,12 @@ def becomes_complete(w: World, group: int) -> bool:
 
 
 NOTHING, FROM_ELSEWHERE, USEFUL = range(3)
-"""Results of `take`. NOTHING: no part is new. FROM_ELSEWHERE: the only new parts are those that the application has
-from elsewhere (KNOWN_PARTS). USEFUL: the peer sent new parts."""
+"""Results of `add_parts`. NOTHING: no part is new. FROM_ELSEWHERE: the only new parts are those that the application
+has from elsewhere (KNOWN_PARTS). USEFUL: the peer sent new parts."""
 
 
 @with_parts
-def take(w: World, node: int, message: int, sender: int, parts: int, offer: int) -> int:
+def add_parts(w: World, node: int, message: int, sender: int, parts: int, offer: int) -> int:
     """Add the parts that a peer sent; with ASKS_ONE, also note its offer. Return NOTHING, FROM_ELSEWHERE or USEFUL.
 
     If the application does not hold the group yet, also add the parts that it has from elsewhere (KNOWN_PARTS).
@@ -153,8 +153,8 @@ def take(w: World, node: int, message: int, sender: int, parts: int, offer: int)
     known = topic[KNOWN_PARTS] if not part_lines(w)[group, STATE] & IS_HELD else 0
     result = FROM_ELSEWHERE if known else NOTHING
     if known or parts:
-        hold(w, node, message)
-        _take_first(w, group, known)
+        hold_group(w, node, message)
+        _add_first_parts(w, group, known)
         if parts:
             for number in range(w[PART_WORDS]):
                 place = word_at(w, HELD, number)
@@ -163,9 +163,9 @@ def take(w: World, node: int, message: int, sender: int, parts: int, offer: int)
                     result = USEFUL
                 part_sets(w)[group, place] |= brought
         _note_shown(w, group, sender, parts)
-        _arrived(w, node, group)
+        _end_answered_requests(w, node, group)
     if topic[ASKS_ONE] and offer:
-        _offered(w, node, group, sender, offer)
+        _note_offer(w, node, group, sender, offer)
     free_group_if_unknown(w, node, group)
     return result
 
@@ -189,7 +189,7 @@ def _note_shown(w: World, group: int, sender: int, parts: int) -> None:
 
 
 @with_parts
-def _offered(w: World, node: int, group: int, sender: int, offer: int) -> None:
+def _note_offer(w: World, node: int, group: int, sender: int, offer: int) -> None:
     """Note the offer of a peer if it has parts that the node lacks; request the parts that are not requested yet.
 
     Do nothing if the offers of MAX_OFFERS other peers are noted.
@@ -267,7 +267,7 @@ def _end_requests(w: World, node: int, group: int) -> None:
 
 
 @with_parts
-def _arrived(w: World, node: int, group: int) -> None:
+def _end_answered_requests(w: World, node: int, group: int) -> None:
     """End the requests for parts that are held."""
     if not part_lines(w)[group, STATE] & HAS_REQUESTS:
         return
@@ -285,7 +285,7 @@ def _arrived(w: World, node: int, group: int) -> None:
 
 
 @with_parts
-def ask_others(w: World, group: int) -> bool:
+def request_late_parts_again(w: World, group: int) -> bool:
     """End the requests that were not answered within a whole heartbeat; return whether there were any.
 
     Each of these parts is requested from another peer that offers it, if there is one. Peers whose requests change
@@ -309,7 +309,7 @@ def ask_others(w: World, group: int) -> bool:
             part_sets(w)[line, word_at(w, OFFERED, number)] &= ~part
             part_sets(w)[line, word_at(w, ASKED_PARTS, number)] &= ~part
             part_sets(w)[group, word_at(w, REQUESTED, number)] &= ~part
-            other = _least_asked(w, group, number, part)
+            other = _least_requested(w, group, number, part)
             if other:
                 part_lines(w)[other, MARKS] |= IS_CHANGED
                 part_sets(w)[other, word_at(w, ASKED_PARTS, number)] |= part
@@ -318,7 +318,7 @@ def ask_others(w: World, group: int) -> bool:
 
 
 @with_parts
-def _least_asked(w: World, group: int, number: int, part: Word) -> int:
+def _least_requested(w: World, group: int, number: int, part: Word) -> int:
     """Return the line of the peer with the fewest requests among those that offer a part, 0 for none.
 
     Among peers with equally few requests, it is the one that made its first offer earliest.

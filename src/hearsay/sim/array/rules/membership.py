@@ -24,27 +24,34 @@ from hearsay.sim.array.episub.overlay import (
 from hearsay.sim.array.episub.tree import join_tree, leave_tree, neighbour_down, neighbour_up, peer_removed
 from hearsay.sim.array.rules.checks import check_sending, note_subscription
 from hearsay.sim.array.rules.features import (
-    announce_again,
     announce_features,
-    features_unsent,
-    say_subscription,
+    announce_features_again,
+    note_unsent_features,
+    send_subscription,
 )
 from hearsay.sim.array.rules.gater import (
-    connects,
-    disconnects,
-    gater_connects,
-    gater_disconnects,
     has_gater,
-    keeps_scores,
+    restore_gater_counts,
+    restore_score,
+    retain_gater_counts,
+    retain_score,
+    retains_scores,
 )
 from hearsay.sim.array.rules.gossip import forget_fanout
-from hearsay.sim.array.rules.mesh import has_mesh, join_mesh, leave_mesh, leave_peer, peer_unsubscribed, say_link
+from hearsay.sim.array.rules.mesh import (
+    has_mesh,
+    join_mesh,
+    leave_mesh,
+    peer_unsubscribed,
+    remove_if_member,
+    send_membership,
+)
 from hearsay.sim.array.rules.part_groups import forget_groups_of_peer, leave_groups
 from hearsay.sim.array.rules.partials import partial_unsent
-from hearsay.sim.array.rules.scores import count_topic, forget_slot, neighbourhood_changes
+from hearsay.sim.array.rules.scores import forget_slot, mark_all_outdated, start_scoring_topic
 from hearsay.sim.array.rules.unwanted import forget_unwanted, reset_counts
-from hearsay.sim.array.rules.upkeep import fill_up
-from hearsay.sim.array.travel.outbox import flush, is_addressed
+from hearsay.sim.array.rules.upkeep import graft_subscriber
+from hearsay.sim.array.travel.outbox import flush, has_part_for
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     ANNOUNCE,
@@ -115,7 +122,7 @@ from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, is_native, parameter, treatment
 from hearsay.trace.language.event_rows import add_peer_row, join_row, leave_row, remove_peer_row
 
-SAID_AGAIN = UNANNOUNCED | UNSENT
+SENT_AGAIN = UNANNOUNCED | UNSENT
 
 
 @kernel
@@ -132,10 +139,10 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
         bit = 0
         if kind == SUBSCRIBE or kind == UNSUBSCRIBE:
             bit = UNANNOUNCED
-        elif (kind == GRAFT or kind == PRUNE) and _is_said_again(w, node, slot, part[PART_TOPIC]):
+        elif (kind == GRAFT or kind == PRUNE) and _is_sent_again(w, node, slot, part[PART_TOPIC]):
             bit = UNSENT
         elif w[HAS_FEATURES] and kind == FEATURES:
-            features_unsent(w, node, slot)
+            note_unsent_features(w, node, slot)
         elif w[PART_WORDS] and kind >= PARTIAL:
             partial_unsent(w, node, slot, rpc, index)
         if bit:
@@ -149,7 +156,7 @@ def note_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
 
 
 @kernel
-def _is_said_again(w: World, node: int, slot: int, topic: int) -> bool:
+def _is_sent_again(w: World, node: int, slot: int, topic: int) -> bool:
     """Return whether a GRAFT or PRUNE that could not be sent is sent again.
 
     For topics that are not joined, the number of these parts is limited to MAX_UNSENT for each peer.
@@ -178,7 +185,7 @@ def _wait_to_announce(w: World, th: int, now: int, node: int) -> None:
 
 
 @kernel
-def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
+def send_again(w: World, th: int, now: int, node: int, what: int) -> None:
     """Send subscriptions, GRAFTs and PRUNEs that could not be sent before (SHELL-5, MESH-4).
 
     Send them to each peer whose flags have a bit of `what` (UNANNOUNCED, UNSENT, both or none), and to each peer for
@@ -189,30 +196,30 @@ def say_again(w: World, th: int, now: int, node: int, what: int) -> None:
     for slot in range(first_slot(w, node), end_slot(w, node)):
         owed = 0
         for topic in range(w[TOPICS]):
-            owed |= table[slot, topic] & SAID_AGAIN
+            owed |= table[slot, topic] & SENT_AGAIN
         if not owed:
             continue
-        if not owed & what and not is_addressed(w, th, slot):
+        if not owed & what and not has_part_for(w, th, slot):
             left |= owed
             continue
         for topic in range(w[TOPICS]):
             flag = table[slot, topic]
-            table[slot, topic] = flag & ~SAID_AGAIN
+            table[slot, topic] = flag & ~SENT_AGAIN
             if flag & UNANNOUNCED:
-                say_subscription(w, th, node, slot, topic, members(w)[node, topic] & JOINED != 0)
+                send_subscription(w, th, node, slot, topic, members(w)[node, topic] & JOINED != 0)
             if flag & UNSENT:
-                say_link(w, th, now, node, slot, topic)
-    nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SAID_AGAIN | left
+                send_membership(w, th, now, node, slot, topic)
+    nodes32(w)[node, OWED] = nodes32(w)[node, OWED] & ~SENT_AGAIN | left
 
 
 @kernel
-def send_off(w: World, th: int, now: int, node: int) -> None:
+def send_outbox(w: World, th: int, now: int, node: int) -> None:
     """Send the parts in the outbox. Their receivers also get the parts that could not be sent to them before."""
     if control(w)[th, OUT_COUNT]:
-        if nodes32(w)[node, OWED] & SAID_AGAIN:
-            say_again(w, th, now, node, 0)
+        if nodes32(w)[node, OWED] & SENT_AGAIN:
+            send_again(w, th, now, node, 0)
         if w[HAS_FEATURES] and nodes32(w)[node, OWED] & FEATURES_OWED:
-            announce_again(w, th, node)
+            announce_features_again(w, th, node)
     check_sending(w, th, now, node)
     flush(w, th, now, node)
 
@@ -241,19 +248,19 @@ def connect(w: World, th: int, now: int, node: int, slot: int) -> None:
         table[slot, topic] = 0
         if hello:
             if members(w)[node, topic] & JOINED:
-                say_subscription(w, th, node, slot, topic, True)
+                send_subscription(w, th, node, slot, topic, True)
         elif members(w)[peer, topic] & APPLICATION:
             table[slot, topic] = SUBSCRIBED
         note_subscription(w, slot, topic, not hello and members(w)[peer, topic] & APPLICATION != 0)
     table[slot, 0] |= CONNECTED | (NATIVE if native else 0) | (DIALLED if dialled else 0)
-    if keeps_scores(w, node):
-        connects(w, node, slot)
+    if retains_scores(w, node):
+        restore_score(w, node, slot)
     elif w[HAS_SCORES]:
         forget_slot(w, slot)
     if w[HAS_SCORES]:
-        neighbourhood_changes(w, node)
+        mark_all_outdated(w, node)
     if has_gater(w, node):
-        gater_connects(w, node, slot)
+        restore_gater_counts(w, node, slot)
     if w[USES_12]:
         reset_counts(w, slot)
     if has_overlay(w, node):
@@ -279,18 +286,18 @@ def disconnect(w: World, th: int, now: int, node: int, slot: int) -> None:
     table = flags(w)
     peer = peers(w)[slot]
     if has_gater(w, node):
-        gater_disconnects(w, now, node, slot)
-    if keeps_scores(w, node):
-        disconnects(w, now, node, slot)
+        retain_gater_counts(w, now, node, slot)
+    if retains_scores(w, node):
+        retain_score(w, now, node, slot)
         table[slot, 0] &= ~CONNECTED
-        neighbourhood_changes(w, node)
+        mark_all_outdated(w, node)
     if has_overlay(w, node):
         overlay_disconnected(w, th, now, node, slot)
     if has_trees(w, node):
         peer_removed(w, th, now, node, slot)
     for topic in range(w[TOPICS]):
         if has_mesh(w, node):
-            leave_peer(w, th, now, node, slot, topic)
+            remove_if_member(w, th, now, node, slot, topic)
         table[slot, topic] = 0
         note_subscription(w, slot, topic, False)
         lists.remove(w, node, NEWS, topic, peer)
@@ -327,7 +334,7 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
         return refusal
     table[slot, topic] |= SUBSCRIBED
     if parameter(w, node, GRAFT_ON_SUBSCRIBE) and is_native(w, slot):
-        fill_up(w, th, now, node, slot, topic)
+        graft_subscriber(w, th, now, node, slot, topic)
     if has_overlay(w, node):
         overlay_subscribed(w, th, now, node, peers(w)[slot], topic)
     elif has_trees(w, node) and is_native(w, slot):
@@ -378,7 +385,7 @@ def join(w: World, th: int, now: int, node: int, topic: int) -> None:
         since_us(w)[node, topic] = now
     row(w, th, join_row(now, node, topic))
     _announce(w, th, node, topic, True)
-    count_topic(w, node, topic)
+    start_scoring_topic(w, node, topic)
     if has_mesh(w, node):
         join_mesh(w, th, now, node, topic, nodes32(w)[node, TICK])
         if members(w)[node, topic] & FANOUT:
@@ -413,4 +420,4 @@ def _announce(w: World, th: int, node: int, topic: int, subscribe: bool) -> None
     if parameter(w, node, HELLO):
         for slot in range(first_slot(w, node), end_slot(w, node)):
             if flags(w)[slot, 0] & CONNECTED:
-                say_subscription(w, th, node, slot, topic, subscribe)
+                send_subscription(w, th, node, slot, topic, subscribe)

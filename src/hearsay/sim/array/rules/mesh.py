@@ -36,7 +36,7 @@ from hearsay.core.rules.randomness import Purpose
 from hearsay.core.rules.score_parts import enters_a_full_mesh, gets_published, may_be_in_mesh
 from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.rules.checks import ACCEPTED_EARLY, check_backoff, note_prune, note_subscription
-from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange_of
+from hearsay.sim.array.rules.exchange import WITHOUT_NAMES, choose_names, dial_named, offer_name, trusts_exchange
 from hearsay.sim.array.rules.scores import count_graft, count_prune, has_scores, penalise, real, score
 from hearsay.sim.array.rules.special_peers import (
     GRAFT_IS_IGNORED,
@@ -117,7 +117,7 @@ from hearsay.sim.array.world.slots import (
 )
 from hearsay.trace.language.event_rows import graft_row, prune_row
 
-STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_TAKEN_IN = range(3)
+STRANGER_IS_PRUNED, STRANGER_IS_IGNORED, STRANGER_IS_ACCEPTED = range(3)
 """Values of UNSUBSCRIBED_GRAFT: the answer to a GRAFT of a peer that is not subscribed to the topic."""
 
 
@@ -132,7 +132,7 @@ def mesh_size(w: World, node: int, topic: int) -> int:
 
 
 @kernel
-def _take_in(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def _add_member(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     flags(w)[slot, topic] |= IN_MESH
     members(w)[node, topic] += 1 << MESH_SIZE
     row(w, th, graft_row(now, node, peers(w)[slot], topic))
@@ -141,7 +141,7 @@ def _take_in(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
 
 
 @kernel
-def _let_go(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def _remove_member(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     flags(w)[slot, topic] &= ~IN_MESH
     members(w)[node, topic] -= 1 << MESH_SIZE
     row(w, th, prune_row(now, node, peers(w)[slot], topic))
@@ -169,8 +169,8 @@ def leave_mesh(w: World, th: int, now: int, node: int, topic: int) -> None:
     table = flags(w)
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if table[slot, topic] & IN_MESH:
-            _let_go(w, th, now, node, slot, topic)
-            _back_off(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), LEAVING)
+            _remove_member(w, th, now, node, slot, topic)
+            _send_backoff(w, th, now, node, slot, topic, parameter(w, node, UNSUBSCRIBE_BACKOFF), LEAVING)
 
 
 @kernel
@@ -192,7 +192,7 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         flag & SUBSCRIBED != 0 or strangers != STRANGER_IS_PRUNED,
         member and not judged,
         is_direct(w, node, slot),
-        is_early(now + parameter(w, node, EARLY_GRAFT), _until(w, node, topic, peer)),
+        is_early(now + parameter(w, node, EARLY_GRAFT), _backoff_end(w, node, topic, peer)),
         welcome & _ENTERS == 0,
         is_full(mesh_size(w, node, topic), parameter(w, node, REFUSE_FROM)) and not _is_exempt(w, node, slot, topic),
     )
@@ -200,13 +200,13 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
         reason = MEMBER
     elif reason in (ACCEPTED, MESH_IS_FULL) and strangers == STRANGER_IS_IGNORED and not flag & SUBSCRIBED:
         reason = NOT_A_SUBSCRIBER
-    if reason == MESH_IS_FULL and not member and places(w, node) and _makes_way(w, th, now, node, slot, topic):
+    if reason == MESH_IS_FULL and not member and places(w, node) and _prune_lent(w, th, now, node, slot, topic):
         reason = ACCEPTED
     if reason == ACCEPTED:
         flags(w)[slot, topic] |= SUBSCRIBED
-        if strangers == STRANGER_IS_TAKEN_IN:
+        if strangers == STRANGER_IS_ACCEPTED:
             note_subscription(w, slot, topic, True)
-        _take_in(w, th, now, node, slot, topic)
+        _add_member(w, th, now, node, slot, topic)
         return
     if reason == IN_BACKOFF:
         _penalise_early(w, now, node, slot, topic)
@@ -219,19 +219,19 @@ def on_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     if reason == UNWELCOME and parameter(w, node, TAKES_UNWELCOME):
         prune = NO_PRUNE
     if prune != NO_PRUNE and member:
-        leave_peer(w, th, now, node, slot, topic)
-    prune = _without_names(w, th, node, slot, reason, prune, welcome)
+        remove_if_member(w, th, now, node, slot, topic)
+    prune = _kind_of_prune(w, th, node, slot, reason, prune, welcome)
     if prune == BARE_PRUNE:
         put_prune(w, th, slot, topic, 0)
     elif prune != NO_PRUNE:
         occasion = REFUSING if prune == EXCHANGE_PRUNE else WITHOUT_NAMES
-        _back_off(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
+        _send_backoff(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
     if reason != MEMBER:
         ignored(w, th, now, node, peer, GRAFT, 1, reason)
 
 
 @with_places
-def _makes_way(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
+def _prune_lent(w: World, th: int, now: int, node: int, slot: int, topic: int) -> bool:
     """PRUNE a member with a lent place if a peer would have a place of its own (PLACES-2).
 
     Return whether a member was pruned, so that there is room for the peer.
@@ -299,13 +299,13 @@ def is_dialled(w: World, slot: int) -> bool:
 @kernel
 def _penalise_early(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Penalise a peer for a GRAFT during its backoff, twice if the GRAFT comes soon after the PRUNE (BACKOFF-7)."""
-    until = _until(w, node, topic, peers(w)[slot])
+    until = _backoff_end(w, node, topic, peers(w)[slot])
     flood = is_flood(now, until, parameter(w, node, BACKOFF), parameter(w, node, GRAFT_FLOOD))
     penalise(w, node, slot, real(w, node, EARLY_PENALTY) * (2.0 if flood else 1.0))
 
 
 @kernel
-def _without_names(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
+def _kind_of_prune(w: World, th: int, node: int, slot: int, reason: int, prune: int, welcome: int) -> int:
     """Return the kind of PRUNE that answers a GRAFT; `prune` is the kind that `graft_answer` returned.
 
     With 1.1, if a GRAFT is refused and the reason is not a full mesh, no PRUNE that answers the same RPC names other
@@ -331,17 +331,17 @@ def on_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, plac
     extras = arena(w)[place] if place >= 0 else 0
     if joined:
         note_prune(w, now, node, slot, topic, extras)
-    trusted = w[HAS_DIALS] != 0 and trusts_exchange_of(w, th, now, node, slot)
+    trusted = w[HAS_DIALS] != 0 and trusts_exchange(w, th, now, node, slot)
     if has_scores(w, node) and joined and not flags(w)[slot, topic] & IN_MESH:
         times = mesh_times(w)[slot, own_place(w, node, topic)]
         if not times[MESH_BITS] & UNSUBSCRIBED:
             count_prune(w, now, node, slot, topic, False)
         times[MESH_BITS] &= ~UNSUBSCRIBED
-    leave_peer(w, th, now, node, slot, topic)
+    remove_if_member(w, th, now, node, slot, topic)
     own = parameter(w, node, BACKOFF)
     if own and (joined or parameter(w, node, BACKOFF_NOT_JOINED)):
         backoff = received_backoff(extras != 0, backoff_seconds(extras), own, parameter(w, node, MAX_BACKOFF))
-        _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
+        _begin_backoff(w, now, node, topic, peers(w)[slot], backoff)
     if joined and w[HAS_DIALS]:
         dial_named(w, th, now, node, slot, topic, place + 1, others_named(extras), trusted)
 
@@ -352,21 +352,21 @@ def peer_unsubscribed(w: World, th: int, now: int, node: int, slot: int, topic: 
     if not flags(w)[slot, topic] & IN_MESH:
         return
     if parameter(w, node, BACKOFF_ON_UNSUBSCRIBE):
-        _keep_apart(w, now, node, topic, peers(w)[slot], parameter(w, node, BACKOFF))
-    leave_peer(w, th, now, node, slot, topic)
+        _begin_backoff(w, now, node, topic, peers(w)[slot], parameter(w, node, BACKOFF))
+    remove_if_member(w, th, now, node, slot, topic)
     if has_scores(w, node):
         mesh_times(w)[slot, own_place(w, node, topic), MESH_BITS] |= UNSUBSCRIBED
 
 
 @kernel
-def leave_peer(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def remove_if_member(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """Remove a peer from the mesh of a topic if it is a member, without sending PRUNE."""
     if flags(w)[slot, topic] & IN_MESH:
-        _let_go(w, th, now, node, slot, topic)
+        _remove_member(w, th, now, node, slot, topic)
 
 
 @kernel
-def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def graft_if_room(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """GRAFT a peer unless it is a member, the mesh has no room, or the peer may not be grafted."""
     has_room = has_room_for_one(mesh_size(w, node, topic), parameter(w, node, PRUNE_FROM))
     if flags(w)[slot, topic] & IN_MESH or not has_room:
@@ -376,7 +376,7 @@ def graft_one(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 
 
 @kernel
-def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+def send_membership(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """Send GRAFT to a peer that is a member, otherwise PRUNE (MESH-4).
 
     A caller does so because an earlier GRAFT or PRUNE to the peer could not be sent.
@@ -384,8 +384,8 @@ def say_link(w: World, th: int, now: int, node: int, slot: int, topic: int) -> N
     if flags(w)[slot, topic] & IN_MESH:
         put_graft(w, th, slot, topic)
     else:
-        left_us = time_left(now, _until(w, node, topic, peers(w)[slot]))
-        _say_prune(w, th, now, node, slot, topic, left_us, WITHOUT_NAMES)
+        left_us = time_left(now, _backoff_end(w, node, topic, peers(w)[slot]))
+        _send_prune(w, th, now, node, slot, topic, left_us, WITHOUT_NAMES)
 
 
 @kernel
@@ -394,20 +394,20 @@ def prune(w: World, th: int, now: int, node: int, slot: int, topic: int, occasio
 
     The draw of the peers that the PRUNE names depends on `occasion` (`exchange.py`).
     """
-    _let_go(w, th, now, node, slot, topic)
-    _back_off(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
+    _remove_member(w, th, now, node, slot, topic)
+    _send_backoff(w, th, now, node, slot, topic, parameter(w, node, BACKOFF), occasion)
 
 
 @kernel
-def _back_off(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
+def _send_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Begin a backoff of `backoff` microseconds if the router has backoffs, and send a PRUNE."""
     if parameter(w, node, BACKOFF):
-        _keep_apart(w, now, node, topic, peers(w)[slot], backoff)
-    _say_prune(w, th, now, node, slot, topic, backoff, occasion)
+        _begin_backoff(w, now, node, topic, peers(w)[slot], backoff)
+    _send_prune(w, th, now, node, slot, topic, backoff, occasion)
 
 
 @kernel
-def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
+def _send_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, backoff: int, occasion: int) -> None:
     """Send a PRUNE (MESH-5, BACKOFF-3).
 
     The PRUNE names the backoff if it is not 0 and both routers support backoffs. Then it also names other peers,
@@ -419,7 +419,7 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
         names_at = control(w)[th, NAMES]
         others = 0
         if names_others:
-            offered = _others(w, th, now, node, slot, topic)
+            offered = _offer_others(w, th, now, node, slot, topic)
             others = min(offered, parameter(w, node, EXCHANGE))
             if w[HAS_DIALS]:
                 choose_names(w, th, node, slot, topic, occasion, offered, others)
@@ -428,7 +428,7 @@ def _say_prune(w: World, th: int, now: int, node: int, slot: int, topic: int, ba
 
 
 @kernel
-def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
+def _offer_others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> int:
     """Return how many other peers a PRUNE may name; if routers dial, pass these peers to `offer_name`.
 
     They are native subscribers whose scores are not negative.
@@ -444,7 +444,7 @@ def _others(w: World, th: int, now: int, node: int, slot: int, topic: int) -> in
 
 
 @kernel
-def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
+def _begin_backoff(w: World, now: int, node: int, topic: int, peer: int, backoff: int) -> None:
     """Begin or extend the backoff of a peer (BACKOFF-1, BACKOFF-6).
 
     If there are then more than MAX_BACKOFFS, forget the one that was begun or extended first.
@@ -459,14 +459,14 @@ def _keep_apart(w: World, now: int, node: int, topic: int, peer: int, backoff: i
 
 
 @kernel
-def _until(w: World, node: int, topic: int, peer: int) -> int:
+def _backoff_end(w: World, node: int, topic: int, peer: int) -> int:
     return lists.value(w, node, BACKOFFS, topic, peer, -1)
 
 
 @kernel
 def _forbids_graft(w: World, now: int, node: int, topic: int, peer: int) -> bool:
     """Return whether a backoff forbids the node to GRAFT a peer (BACKOFF-2)."""
-    until = _until(w, node, topic, peer)
+    until = _backoff_end(w, node, topic, peer)
     if until >= 0 and parameter(w, node, BACKOFF_LASTS):
         return True
     return until >= 0 and is_early_of_us(now, until, parameter(w, node, BACKOFF_SLACK))
@@ -486,7 +486,7 @@ def may_graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> 
 @kernel
 def graft(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """GRAFT a peer without further checks."""
-    _take_in(w, th, now, node, slot, topic)
+    _add_member(w, th, now, node, slot, topic)
     put_graft(w, th, slot, topic)
 
 

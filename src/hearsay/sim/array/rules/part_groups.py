@@ -80,7 +80,7 @@ def own_group(w: World, node: int, message: int, to_all: bool) -> int:
 
 
 @with_parts
-def group_of_peer(w: World, node: int, message: int, peer: int) -> int:
+def group_for_peer(w: World, node: int, message: int, peer: int) -> int:
     """Return the group of a peer's partial message; add the group if the router does not know it (PARTIAL-9).
 
     If the peer may not open the group, return -1 minus the reason.
@@ -161,7 +161,7 @@ def forget_notes(w: World, group: int, line: int) -> None:
 
 
 @with_parts
-def notes_of(w: World, group: int, peer: int) -> int:
+def note_peer(w: World, group: int, peer: int) -> int:
     line = peer_at(w, group, peer)
     part_lines(w)[line, MARKS] |= IS_NOTED
     return line

@@ -21,13 +21,13 @@ from hearsay.core.rules.partial_rules import (
     refusal,
 )
 from hearsay.sim.array.compiling import inlined, kernel
-from hearsay.sim.array.rules.features import exchanges_parts, own_use, use_of, with_parts
+from hearsay.sim.array.rules.features import exchanges_parts, own_use, partial_use, with_parts
 from hearsay.sim.array.rules.part_groups import (
     find_group,
     forget_notes,
-    group_of_peer,
+    group_for_peer,
     is_noted,
-    notes_of,
+    note_peer,
     own_group,
 )
 from hearsay.sim.array.travel.outbox import put_alone
@@ -102,7 +102,7 @@ from hearsay.sim.array.world.record import ignored
 from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _GROUP_BYTES = 8
-OF_MESSAGE, _CONTENT, _SETS = 1, 2, 3
+MESSAGE_AT, _BITS_AT, _SETS_AT = 1, 2, 3
 """Places of the message, the bits and the first set in the content of a partial message."""
 HAS_PARTS, HAS_CLAIM = 1, 2
 """Bits of the content of a partial message."""
@@ -116,7 +116,7 @@ the peers with the mark IS_CHANGED, from which it now requests more or fewer par
 @inlined
 def _index_of_set(w: World, content: int, which: int) -> int:
     """Return the index in the arena of a set of a partial message."""
-    return content + _SETS + which * w[PART_WORDS]
+    return content + _SETS_AT + which * w[PART_WORDS]
 
 
 @kernel
@@ -125,7 +125,7 @@ def index_of_set(w: World, content: int, which: int, bit: int) -> int:
 
     For the set PARTS_SET the bit is HAS_PARTS, for HELD_SET it is HAS_CLAIM.
     """
-    return _index_of_set(w, content, which) if arena(w)[content + _CONTENT] & bit else 0
+    return _index_of_set(w, content, which) if arena(w)[content + _BITS_AT] & bit else 0
 
 
 @with_parts
@@ -139,20 +139,20 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
     peer = peers(w)[slot]
     content = rpc + part[PART_IDS]
     words = words_at(w, content)
-    claim_bytes = part_topics(w)[topic, CLAIM_BYTES] if words[_CONTENT] & HAS_CLAIM else 0
+    claim_bytes = part_topics(w)[topic, CLAIM_BYTES] if words[_BITS_AT] & HAS_CLAIM else 0
     is_chosen = part_heads(w)[node, topic, CHOSEN] != 0
     reason = refusal(exchanges_parts(w, node, slot), is_chosen, claim_bytes, parameter(w, node, MAX_METADATA))
     group = 0
     if reason == ACCEPTED:
-        group = group_of_peer(w, node, words[OF_MESSAGE], peer)
+        group = group_for_peer(w, node, words[MESSAGE_AT], peer)
         if group < 0:
             reason = -1 - group
     if reason != ACCEPTED:
         ignored(w, th, now, node, peer, part[PART_KIND], 1, reason)
         return -1
-    line = notes_of(w, group, peer)
+    line = note_peer(w, group, peer)
     part_lines(w)[line, MARKS] |= SPOKE
-    if words[_CONTENT] & HAS_CLAIM:
+    if words[_BITS_AT] & HAS_CLAIM:
         part_lines(w)[line, MARKS] |= HAS_CLAIMED
         for number in range(w[PART_WORDS]):
             held = np.uint64(words_at(w, _index_of_set(w, content, HELD_SET))[number])
@@ -166,7 +166,7 @@ def on_partial(w: World, th: int, now: int, node: int, slot: int, rpc: int, inde
 def partial_unsent(w: World, node: int, slot: int, rpc: int, index: int) -> None:
     """Forget which parts and claims of a group were sent to a peer, because an RPC could not be sent (PARTIAL-8)."""
     part = words_at(w, part_place(rpc, index))
-    group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[OF_MESSAGE])
+    group = find_group(w, node, words_at(w, rpc + part[PART_IDS])[MESSAGE_AT])
     line = find_peer(w, group, peers(w)[slot]) if group else 0
     if not line or not part_lines(w)[line, MARKS] & IS_NOTED:
         return
@@ -189,7 +189,7 @@ def gossip_parts(w: World, th: int, now: int, node: int, topic: int, size: int) 
     kept = 0
     for place in range(size):
         slot = known[place]
-        if use_of(w, node, slot, topic) != REQUESTS:
+        if partial_use(w, node, slot, topic) != REQUESTS:
             known[kept] = slot
             kept += 1
             continue
@@ -215,7 +215,7 @@ def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: i
         if not (to == TO_ALL or to == slot or (to == TO_CHANGED and marks & IS_CHANGED)):
             continue
         gets = gets_partials(
-            own_use(w, node, topic), use_of(w, node, slot, topic), parameter(w, node, TELLS_ALL) != 0
+            own_use(w, node, topic), partial_use(w, node, slot, topic), parameter(w, node, TELLS_ALL) != 0
         )
         is_routed = to != TO_ALL or flags(w)[slot, topic] & routed != 0
         if is_addressed(is_routed, gets, marks & SPOKE != 0, marks & IS_NOTED != 0):
@@ -231,10 +231,10 @@ def _send_parts(w: World, th: int, node: int, topic: int, group: int, slot: int,
     If there are neither parts nor news, send nothing. `gossip`: the partial message is sent as gossip.
     """
     settings = part_topics(w)[topic]
-    line = notes_of(w, group, peers(w)[slot])
+    line = note_peer(w, group, peers(w)[slot])
     marks = part_lines(w)[line, MARKS]
     unclaimed = settings[IS_EAGER_TOPIC] != 0 and part_lines(w)[group, STATE] & IS_PUBLISHED != 0 and not gossip
-    requests = use_of(w, node, slot, topic) == REQUESTS
+    requests = partial_use(w, node, slot, topic) == REQUESTS
     may_send = requests and (unclaimed or marks & HAS_CLAIMED != 0)
     knows_own = settings[ASKS_ONE] != 0 and marks & HAS_CLAIMED != 0
     count = 0
@@ -251,8 +251,8 @@ def _send_parts(w: World, th: int, node: int, topic: int, group: int, slot: int,
         if marks & GOT_CLAIM:
             last = part_sets(w)[line, word_at(w, LAST_CLAIM, number)]
             last_wanted = part_sets(w)[line, word_at(w, LAST_WANTED, number)]
-        said = news(held, _wants(w, topic, group, line, number), last, last_wanted, known)
-        is_news = is_news or said != np.uint64(0)
+        unknown = news(held, _wants(w, topic, group, line, number), last, last_wanted, known)
+        is_news = is_news or unknown != np.uint64(0)
     if count or is_news:
         put_alone(w, th, slot, _partial(w, th, topic, group, line, count, is_news))
 
@@ -289,13 +289,13 @@ def _partial(w: World, th: int, topic: int, group: int, line: int, count: int, h
 
     Note the parts and the claim as sent to the peer.
     """
-    words = _SETS + 3 * w[PART_WORDS]
+    words = _SETS_AT + 3 * w[PART_WORDS]
     rpc = allocate(w, th, HEADER + PART + words)
     arena(w)[rpc] = 1
     content = rpc + HEADER + PART
     arena(w)[content] = words - 1
-    arena(w)[content + OF_MESSAGE] = part_lines(w)[group, MESSAGE]
-    arena(w)[content + _CONTENT] = (HAS_PARTS if count else 0) | (HAS_CLAIM if has_claim else 0)
+    arena(w)[content + MESSAGE_AT] = part_lines(w)[group, MESSAGE]
+    arena(w)[content + _BITS_AT] = (HAS_PARTS if count else 0) | (HAS_CLAIM if has_claim else 0)
     for number in range(w[PART_WORDS]):
         held = part_sets(w)[group, word_at(w, HELD, number)]
         wants = _wants(w, topic, group, line, number)

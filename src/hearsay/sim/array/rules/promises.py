@@ -17,11 +17,11 @@ from hearsay.core.rules.score_parts import may_gossip
 from hearsay.core.scores.promises import MAX_PROMISES, MAX_PROMISES_OF_PEER
 from hearsay.sim.array.compiling import inlined, only_with
 from hearsay.sim.array.rules.gater import (
-    count_at,
-    gater_delivers,
-    gater_rejects,
+    count_accepted_at_address,
+    count_gated,
+    count_refused_at_address,
     has_gater,
-    is_let_in,
+    passes_gater,
 )
 from hearsay.sim.array.rules.scores import (
     count_delivery,
@@ -76,9 +76,10 @@ from hearsay.trace.language.event_rows import reject_row
 
 TRACKS_NONE, TRACKS_ONE, TRACKS_ALL = range(3)
 """Values of TRACKED: which ids of an IWANT count as promises."""
-part_of_11 = only_with(USES_11)
+with_11 = only_with(USES_11)
 _IHAVES, _IWANTS = 2, 3
-"""Numbers that are added to TOPICS in entries of the list NEWS, like _OF and _BY of `gossip.py`."""
+"""Numbers that are added to TOPICS in entries of the list NEWS, like _REQUESTED_OF and _REQUESTED_BY of
+`gossip.py`."""
 
 
 @inlined
@@ -89,26 +90,26 @@ def uses_11(w: World, node: int) -> bool:
 # Messages.
 
 
-@part_of_11
+@with_11
 def note_first_copy(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count the first copy of a message, which keeps promises to send the message (PROMISE-2)."""
     count_validation(w, now, node, message)
     if has_gater(w, node):
         gaters(w)[node, VALIDATED] += 1.0
-    _keep(w, node, sender, message)
+    _remove_kept(w, node, sender, message)
 
 
-@part_of_11
+@with_11
 def note_accepted(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count an accepted message. `sender` is the peer that sent its first copy, -1 if the node published it."""
     slot = find_slot(w, node, sender) if sender >= 0 and has_scores(w, node) else -1
     count_delivery(w, now, node, slot, message)
     if has_gater(w, node):
-        gater_delivers(w, node, sender, messages(w)[message, TOPIC])
-    _keep(w, node, sender, message)
+        count_accepted_at_address(w, node, sender, messages(w)[message, TOPIC])
+    _remove_kept(w, node, sender, message)
 
 
-@part_of_11
+@with_11
 def note_duplicate(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Count a further copy of a message; a copy of a message that the node published counts as rejected."""
     if messages(w)[message, PUBLISHER] == node:
@@ -117,25 +118,25 @@ def note_duplicate(w: World, now: int, node: int, sender: int, message: int) -> 
     if has_scores(w, node):
         count_duplicate(w, now, node, find_slot(w, node, sender), message)
     if has_gater(w, node):
-        count_at(w, node, sender, REPEATED, 1.0)
+        count_gated(w, node, sender, REPEATED, 1.0)
     if parameter(w, node, ASKED_MUST_SEND):
-        _keep(w, node, sender, message)
+        _remove_kept(w, node, sender, message)
 
 
-@part_of_11
+@with_11
 def note_rejected(w: World, now: int, node: int, sender: int, message: int, reason: int) -> None:
     if has_scores(w, node):
         count_rejection(w, now, node, find_slot(w, node, sender), message, reason)
     if has_gater(w, node):
-        gater_rejects(w, now, node, sender, reason)
+        count_refused_at_address(w, now, node, sender, reason)
     if rejection_keeps(reason):
-        _keep(w, node, sender, message)
+        _remove_kept(w, node, sender, message)
 
 
-@part_of_11
+@with_11
 def is_gated(w: World, now: int, node: int, sender: int) -> bool:
     """Return whether the gater ignores the messages of a peer's RPC; if so, remove its promises (PROMISE-4)."""
-    if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or is_let_in(w, now, node, sender):
+    if not has_gater(w, node) or is_direct(w, node, find_slot(w, node, sender)) or passes_gater(w, now, node, sender):
         return False
     lists.remove(w, node, PROMISES, -1, sender)
     return True
@@ -145,7 +146,7 @@ def is_gated(w: World, now: int, node: int, sender: int) -> bool:
 
 
 @inlined
-def _keep(w: World, node: int, sender: int, message: int) -> None:
+def _remove_kept(w: World, node: int, sender: int, message: int) -> None:
     """Remove the promises that a copy of a message keeps.
 
     These are the promises of all peers to send the message; with ASKED_MUST_SEND only the promise of the sender.
@@ -156,8 +157,8 @@ def _keep(w: World, node: int, sender: int, message: int) -> None:
         lists.remove(w, node, PROMISES, message, sender)
 
 
-@part_of_11
-def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None:
+@with_11
+def end_control(w: World, th: int, now: int, node: int, sender: int) -> None:
     """Note the sender's promises for ids that this call requests (PROMISE-1).
 
     Before, reset the fields of `control` that are about one RPC.
@@ -192,7 +193,7 @@ def control_handled(w: World, th: int, now: int, node: int, sender: int) -> None
             count += 1
 
 
-@part_of_11
+@with_11
 def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
     """Note a promise, unless it is known or there are too many promises (PROMISE-5)."""
     entries = pool(w)[lists.owner(w, node)]
@@ -210,7 +211,7 @@ def _promise(w: World, now: int, node: int, sender: int, message: int) -> None:
         lists.add(w, node, PROMISES, message, sender, now + parameter(w, node, FOLLOWUP))
 
 
-@part_of_11
+@with_11
 def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
     """Record and penalise broken promises (PROMISE-3). Then let the heartbeat read each score only once."""
     entries = pool(w)[lists.owner(w, node)]
@@ -234,7 +235,7 @@ def begin_heartbeat(w: World, th: int, now: int, node: int) -> None:
             peer_scores(w)[slot, KEPT] = np.nan
 
 
-@part_of_11
+@with_11
 def _next_breaker(w: World, now: int, node: int) -> int:
     """Return the peer with the lowest number that has broken a promise; the number of nodes if there is none."""
     entries = pool(w)[lists.owner(w, node)]
@@ -251,13 +252,13 @@ def _next_breaker(w: World, now: int, node: int) -> int:
 # Requests.
 
 
-@part_of_11
-def trusts_gossip_of(w: World, now: int, node: int, slot: int) -> bool:
+@with_11
+def trusts_gossip(w: World, now: int, node: int, slot: int) -> bool:
     """Return whether a peer's score is high enough for gossip (JUDGE-2); True without scores."""
     return not has_scores(w, node) or may_gossip(score_now(w, now, node, slot), real(w, node, GOSSIP_FROM))
 
 
-@part_of_11
+@with_11
 def admits(w: World, th: int, now: int, node: int, peer: int, ids: int, kind: int) -> bool:
     """Return whether the router handles the IHAVEs, or the IWANTs, of an RPC (GOSSIP-14).
 

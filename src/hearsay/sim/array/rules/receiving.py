@@ -9,13 +9,13 @@ from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.compiling import inlined, kernel
 from hearsay.sim.array.episub.basics import has_overlay, has_trees, with_episub, with_overlay
-from hearsay.sim.array.episub.links import claimed_as_neighbour
+from hearsay.sim.array.episub.links import disconnect_stranger
 from hearsay.sim.array.episub.received import on_overlay_part
 from hearsay.sim.array.episub.tree import on_tree_part
 from hearsay.sim.array.rules.applications import receive_parts
-from hearsay.sim.array.rules.calls import count_parts, end
+from hearsay.sim.array.rules.calls import count_parts, end_call
 from hearsay.sim.array.rules.checks import note_message, note_received, note_rpc
-from hearsay.sim.array.rules.features import note_features, note_use, on_test, part_of_features
+from hearsay.sim.array.rules.features import note_features, note_use, on_test, with_features
 from hearsay.sim.array.rules.forwarding import receive
 from hearsay.sim.array.rules.gossip import (
     on_ihave,
@@ -31,17 +31,17 @@ from hearsay.sim.array.rules.mesh import has_mesh, on_graft, on_prune
 from hearsay.sim.array.rules.partials import on_partial
 from hearsay.sim.array.rules.promises import (
     admits,
-    control_handled,
+    end_control,
     is_gated,
-    trusts_gossip_of,
+    trusts_gossip,
     uses_11,
 )
 from hearsay.sim.array.rules.scores import has_scores, is_graylisted
 from hearsay.sim.array.rules.special_peers import is_direct
 from hearsay.sim.array.rules.unwanted import (
-    accepted_of,
+    accept_ids,
     on_unwanted,
-    part_of_12,
+    with_12,
 )
 from hearsay.sim.array.world.layout import (
     COUNTS_IHAVES,
@@ -125,7 +125,7 @@ def call_message(w: World, th: int, now: int, node: int, sender: int, message: i
     if w[HAS_EPISUB]:
         control(w)[th, NAMED_HOPS] = hops if names_hops(via) else 0
     receive(w, th, now, node, sender, message, hops, via)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
 
 
 @kernel
@@ -152,7 +152,7 @@ def call_gossip(w: World, th: int, now: int, node: int, sender: int, first: int,
     else:  # as `call_rpc` does, but faster: such runs have more IHAVEs than other RPCs except messages
         counts(w)[th, EVENTS] += 1
         on_ihave(w, th, now, node, sender, topic, ids, count)
-        end(w, th, now, node)
+        end_call(w, th, now, node)
 
 
 @kernel
@@ -163,7 +163,7 @@ def call_topic_part(w: World, th: int, now: int, node: int, sender: int, topic: 
     call_rpc(w, th, now, node, sender, rpc)
 
 
-@part_of_12
+@with_12
 def call_unwanted(w: World, th: int, now: int, node: int, sender: int, message: int) -> None:
     """Handle an RPC whose only part is an IDONTWANT of one message."""
     rpc = unpacked_rpc(w, th)
@@ -184,7 +184,7 @@ def _admits_gossip(w: World, th: int, now: int, node: int, sender: int, announce
     """
     if w[HAS_DIRECT] and is_direct(w, node, find_slot(w, node, sender)):
         return _ADMITS_IHAVE | _ADMITS_IWANT
-    if has_scores(w, node) and not trusts_gossip_of(w, now, node, find_slot(w, node, sender)):
+    if has_scores(w, node) and not trusts_gossip(w, now, node, find_slot(w, node, sender)):
         if announced:
             ignored(w, th, now, node, sender, IHAVE, announced, Reason.LOW_SCORE)
         if requested:
@@ -228,12 +228,12 @@ def call_rpc(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> N
         if w[HAS_FEATURES]:
             content = _receive_alone(w, th, now, node, slot, rpc)
         _receive_control(w, th, now, node, slot, rpc)
-    end(w, th, now, node)
+    end_call(w, th, now, node)
     if w[PART_WORDS] and content >= 0:
         receive_parts(w, th, now, node, slot, content)
 
 
-@part_of_features
+@with_features
 def _receive_alone(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> int:
     """Handle an RPC that is a partial message or a test message. Such an RPC has no other parts.
 
@@ -364,7 +364,7 @@ def _receive_control(w: World, th: int, now: int, node: int, slot: int, rpc: int
         _receive_gossip(w, th, now, node, slot, rpc, first, end)
     if w[USES_12]:
         _receive_unwanted(w, th, now, node, slot, rpc, first, end)
-    control_handled(w, th, now, node, peers(w)[slot])
+    end_control(w, th, now, node, peers(w)[slot])
 
 
 @with_episub
@@ -383,7 +383,7 @@ def _receive_tree_parts(w: World, th: int, now: int, node: int, slot: int, rpc: 
                 count = part[PART_COUNT] if part[PART_IDS] else 0
                 is_strange = on_tree_part(w, th, now, node, slot, part[PART_KIND], topic, ids, count)
                 if is_strange and has_overlay(w, node):
-                    claimed_as_neighbour(w, th, node, topic, peers(w)[slot])
+                    disconnect_stranger(w, th, node, topic, peers(w)[slot])
         else:
             ignored(w, th, now, node, peers(w)[slot], part[PART_KIND], 1, Reason.OVER_LIMIT)
         room -= 1
@@ -406,8 +406,8 @@ def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int,
     peer = peers(w)[slot]
     admitted = _ADMITS_IHAVE | _ADMITS_IWANT
     if uses_11(w, node):
-        announced = _ids(w, rpc, first, end, IHAVE)
-        requested = _ids(w, rpc, first, end, IWANT)
+        announced = _count_ids(w, rpc, first, end, IHAVE)
+        requested = _count_ids(w, rpc, first, end, IWANT)
         admitted = _admits_gossip(w, th, now, node, peer, announced, requested)
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
@@ -418,19 +418,19 @@ def _receive_gossip(w: World, th: int, now: int, node: int, slot: int, rpc: int,
             on_iwant(w, th, now, node, slot, rpc + part[PART_IDS], part[PART_COUNT])
 
 
-@part_of_12
+@with_12
 def _receive_unwanted(w: World, th: int, now: int, node: int, slot: int, rpc: int, first: int, end: int) -> None:
     """Handle the IDONTWANT among the parts `first` to `end` - 1 of an RPC, which has at most one."""
     for index in range(first, end):
         part = words_at(w, part_place(rpc, index))
         if part[PART_KIND] == IDONTWANT:
             ids = rpc + part[PART_IDS]
-            for place in range(accepted_of(w, th, now, node, slot, part[PART_COUNT])):
+            for place in range(accept_ids(w, th, now, node, slot, part[PART_COUNT])):
                 on_unwanted(w, th, now, node, slot, arena(w)[ids + place])
 
 
 @kernel
-def _ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
+def _count_ids(w: World, rpc: int, first: int, end: int, kind: int) -> int:
     """Return the number of ids in those parts `first` to `end` - 1 of an RPC that have one kind."""
     count = 0
     for index in range(first, end):

@@ -109,9 +109,11 @@ from hearsay.sim.array.world.record import row
 from hearsay.sim.array.world.slots import end_slot, first_slot, own_place, parameter, router
 from hearsay.trace.language.schema import TraceEvent
 
-_NOT_MADE = np.nan
+IS_BLAMELESS = 1
+"""A bit of `retained`, see `gater.py`."""
+_OUTDATED = np.nan
 _STATE = (1 << STATE_BITS) - 1
-scored = only_with(HAS_SCORES)
+with_scores = only_with(HAS_SCORES)
 
 
 @inlined
@@ -130,34 +132,34 @@ def _is_counted(w: World, node: int, topic: int) -> bool:
     return has_scores(w, node) and members(w)[node, topic] & COUNTED != 0
 
 
-@scored
-def count_topic(w: World, node: int, topic: int) -> None:
+@with_scores
+def start_scoring_topic(w: World, node: int, topic: int) -> None:
     """When a topic is joined, let it count for scores from now on, if the router scores it."""
     if has_scores(w, node) and topic_times(w)[router(w, node), topic, IS_SCORED]:
         members(w)[node, topic] |= COUNTED
 
 
-@scored
+@with_scores
 def forget_slot(w: World, slot: int) -> None:
     clear_scores(w, slot)
-    peer_scores(w)[slot, SCORE] = _NOT_MADE
+    peer_scores(w)[slot, SCORE] = _OUTDATED
 
 
-@scored
-def neighbourhood_changes(w: World, node: int) -> None:
+@with_scores
+def mark_all_outdated(w: World, node: int) -> None:
     """Mark the scores of all neighbours of a node as outdated, if P6 is used.
 
     A neighbour connected, disconnected or was forgotten, and other neighbours may share its address.
     """
     if w[HAS_ADDRESSES]:
         for slot in range(first_slot(w, node), end_slot(w, node)):
-            change(w, slot)
+            mark_outdated(w, slot)
 
 
 # Sums.
 
 
-@scored
+@with_scores
 def score(w: World, th: int, now: int, node: int, slot: int) -> float:
     """Return the score of a neighbour, 0 without scores. A heartbeat reads each score only once (STANDING-2)."""
     if not has_scores(w, node):
@@ -170,11 +172,11 @@ def score(w: World, th: int, now: int, node: int, slot: int) -> float:
     return line[KEPT]
 
 
-@scored
+@with_scores
 def score_now(w: World, now: int, node: int, slot: int) -> float:
     """Return the present score of a neighbour, 0 without scores (SCORE-11).
 
-    The score is stored until `change` marks it as outdated; with TIMES_ARE_NOW it is computed at each call.
+    The score is stored until `mark_outdated` marks it as outdated; with TIMES_ARE_NOW it is computed at each call.
     """
     if not has_scores(w, node):
         return 0.0
@@ -200,7 +202,7 @@ def _peer_parts(w: World, now: int, node: int, slot: int) -> tuple[float, float,
     )
 
 
-@scored
+@with_scores
 def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
     """Return whether a peer is graylisted: its score is low, and it is not a direct peer (JUDGE-1)."""
     if not has_scores(w, node) or is_direct(w, node, slot):
@@ -208,7 +210,7 @@ def is_graylisted(w: World, now: int, node: int, slot: int) -> bool:
     return parts.is_graylisted(score_now(w, now, node, slot), real(w, node, GRAYLIST_BELOW))
 
 
-@scored
+@with_scores
 def _sum_of_topics(w: World, now: int, node: int, slot: int) -> float:
     """Return the capped sum of all topics (SCORE-6)."""
     summed = 0.0
@@ -240,7 +242,7 @@ def _topic_parts(w: World, now: int, node: int, slot: int, topic: int) -> tuple[
     )
 
 
-@scored
+@with_scores
 def sample_scores(w: World, th: int, now: int, node: int) -> None:
     """Record the scores of all connected peers, and the terms that are not 0."""
     if not has_scores(w, node):
@@ -266,7 +268,7 @@ def sample_scores(w: World, th: int, now: int, node: int) -> None:
                 _number_row(w, th, now, TraceEvent.SCORE_P4, node, slot, topic, invalid)
 
 
-@scored
+@with_scores
 def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, topic: int, number: float) -> None:
     """Record a score, or a term that is not 0; the column of the size has the bits of the double.
 
@@ -277,7 +279,7 @@ def _number_row(w: World, th: int, now: int, event: int, node: int, slot: int, t
         row(w, th, (now, event, -1, node, peers(w)[slot], topic, -1, -1, bits, -1, -1, -1, -1))
 
 
-@scored
+@with_scores
 def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
     if not flags(w)[slot, topic] & IN_MESH:
         return 0
@@ -285,7 +287,7 @@ def _time_in_mesh(w: World, now: int, node: int, slot: int, topic: int) -> int:
     return now - times[GRAFTED] if parameter(w, node, TIMES_ARE_NOW) else times[TIME_IN_MESH]
 
 
-@scored
+@with_scores
 def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
     """Return whether mesh deliveries of a peer are expected (ACTIVE-1, ACTIVE-2)."""
     times = mesh_times(w)[slot, own_place(w, node, topic)]
@@ -298,12 +300,12 @@ def _is_active(w: World, now: int, node: int, slot: int, topic: int) -> bool:
 
 
 @inlined
-def change(w: World, slot: int) -> None:
+def mark_outdated(w: World, slot: int) -> None:
     """Mark a score as outdated."""
-    peer_scores(w)[slot, SCORE] = _NOT_MADE
+    peer_scores(w)[slot, SCORE] = _OUTDATED
 
 
-@scored
+@with_scores
 def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Reset the times of a peer that enters the mesh."""
     if _is_counted(w, node, topic):
@@ -311,10 +313,10 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
         times[GRAFTED] = now
         times[TIME_IN_MESH] = 0
         times[MESH_BITS] = 0
-        change(w, slot)
+        mark_outdated(w, slot)
 
 
-@scored
+@with_scores
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
     """Update the counters of a peer that leaves the mesh or, if `member` is False, sends PRUNE after it has left.
 
@@ -332,11 +334,11 @@ def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bo
         line[FAILURES] += parts.deficit_square(line[MESH], threshold)
     stays = parts.stays_active(active, parameter(w, node, DEFICIT_AFTER) != 0)
     times[MESH_BITS] = times[MESH_BITS] & ~ACTIVE | (ACTIVE if stays else 0)
-    change(w, slot)
+    mark_outdated(w, slot)
 
 
-@scored
-def go_away(w: World, now: int, node: int, slot: int, topic: int) -> None:
+@with_scores
+def retain_counters(w: World, now: int, node: int, slot: int, topic: int) -> None:
     """Update the counters of a topic for a peer that disconnects and whose score is kept (RETAIN-2)."""
     topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
@@ -348,48 +350,48 @@ def is_present(w: World, slot: int) -> bool:
     return w[RETAINS] == 0 or flags(w)[slot, 0] & CONNECTED != 0
 
 
-@scored
+@with_scores
 def penalise(w: World, node: int, slot: int, amount: float) -> None:
     """Add to a peer's misbehaviour (SCORE-9); slot -1 is ignored."""
     if has_scores(w, node) and slot >= 0:
         peer_scores(w)[slot, MISBEHAVIOUR] += amount
-        _hold_against(w, slot)
+        _mark_blamed(w, slot)
 
 
-@scored
-def _hold_against(w: World, slot: int) -> None:
-    change(w, slot)
+@with_scores
+def _mark_blamed(w: World, slot: int) -> None:
+    mark_outdated(w, slot)
     if w[RETAINS]:
-        retained(w)[slot] &= ~1
+        retained(w)[slot] &= ~IS_BLAMELESS
 
 
-@scored
+@with_scores
 def penalise_slow(w: World, node: int, slot: int, amount: int) -> None:
     """Count messages that could not be sent to a peer (SCORE-10)."""
     if has_scores(w, node):
         peer_scores(w)[slot, SLOWNESS] += amount
-        change(w, slot)
+        mark_outdated(w, slot)
 
 
-@scored
-def _blame(w: World, node: int, slot: int, topic: int) -> None:
+@with_scores
+def _count_invalid(w: World, node: int, slot: int, topic: int) -> None:
     topic_scores(w)[slot, own_place(w, node, topic), INVALID] += 1.0
-    _hold_against(w, slot)
+    _mark_blamed(w, slot)
 
 
-@scored
+@with_scores
 def _count_copy(w: World, node: int, slot: int, topic: int) -> None:
     """Count a mesh delivery of a peer if it is a member of the mesh (COUNTER-1)."""
     if flags(w)[slot, topic] & IN_MESH:
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[MESH] = parts.counted(line[MESH], 1.0, topic_reals(w)[router(w, node), topic, MESH_CAP])
-        change(w, slot)
+        mark_outdated(w, slot)
 
 
 # Messages.
 
 
-@scored
+@with_scores
 def _state(w: World, now: int, node: int, at: int) -> int:
     """Return the state of a message's record; begin a record if there is none (DELIVERY-8)."""
     line = records(w)[node, at]
@@ -407,7 +409,7 @@ def _is_recorded(w: World, node: int, at: int) -> bool:
     return record != 0 and record >> STATE_BITS >= more64(w)[node, REFRESHED]
 
 
-@scored
+@with_scores
 def _make_room(w: World, node: int, newest: int) -> None:
     """Forget the oldest record if the node has MAX_DELIVERIES of them, and number the new one (DELIVERY-8)."""
     order = record_serials(w)[node]
@@ -425,12 +427,12 @@ def _make_room(w: World, node: int, newest: int) -> None:
     order[newest] = nodes64(w)[node, SERIAL]
 
 
-@scored
+@with_scores
 def _set_state(w: World, node: int, at: int, state: int) -> None:
     records(w)[node, at, RECORD] = records(w)[node, at, RECORD] & ~_STATE | state
 
 
-@scored
+@with_scores
 def _forget_senders(w: World, node: int, at: int) -> None:
     for place in range(senders(w).shape[2]):
         senders(w)[node, at, place] = np.uint64(0)
@@ -442,7 +444,7 @@ def _has_sent(w: World, node: int, at: int, slot: int) -> bool:
     return senders(w)[node, at, place >> 6] >> np.uint64(place & 63) & np.uint64(1) != np.uint64(0)
 
 
-@scored
+@with_scores
 def count_validation(w: World, now: int, node: int, message: int) -> None:
     """Create or reopen the record of a message whose first copy is validated (DELIVERY-9)."""
     if _is_counted(w, node, messages(w)[message, TOPIC]):
@@ -450,7 +452,7 @@ def count_validation(w: World, now: int, node: int, message: int) -> None:
         _set_state(w, node, at, deliveries.reopened(_state(w, now, node, at)))
 
 
-@scored
+@with_scores
 def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> None:
     """Count an accepted message; `slot` is that of its first sender, -1 if the node published the message.
 
@@ -460,7 +462,7 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
     if not _is_counted(w, node, topic):
         return
     if slot >= 0:
-        credit(w, node, slot, topic)
+        count_first_delivery(w, node, slot, topic)
     at = column(w, message)
     if _state(w, now, node, at) != deliveries.OPEN:
         return
@@ -471,17 +473,17 @@ def count_delivery(w: World, now: int, node: int, slot: int, message: int) -> No
             _count_copy(w, node, other, topic)
 
 
-@scored
-def credit(w: World, node: int, slot: int, topic: int) -> None:
+@with_scores
+def count_first_delivery(w: World, node: int, slot: int, topic: int) -> None:
     """Count a first delivery of a peer, or new parts that it sent, and also a mesh delivery if it is a member."""
     if _is_counted(w, node, topic):
         line = topic_scores(w)[slot, own_place(w, node, topic)]
         line[FIRST] = parts.counted(line[FIRST], 1.0, topic_reals(w)[router(w, node), topic, FIRST_CAP])
-        change(w, slot)
+        mark_outdated(w, slot)
         _count_copy(w, node, slot, topic)
 
 
-@scored
+@with_scores
 def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> None:
     """Count a further copy of a message (DELIVERY-2, DELIVERY-3, DELIVERY-4)."""
     topic = messages(w)[message, TOPIC]
@@ -499,7 +501,7 @@ def count_duplicate(w: World, now: int, node: int, slot: int, message: int) -> N
             _count_copy(w, node, slot, topic)
 
 
-@scored
+@with_scores
 def _has_room(w: World, node: int, at: int) -> bool:
     most = parameter(w, node, MAX_SENDERS)
     if end_slot(w, node) - first_slot(w, node) <= most:
@@ -510,14 +512,14 @@ def _has_room(w: World, node: int, at: int) -> bool:
     return known < most
 
 
-@scored
+@with_scores
 def _blame_copy(w: World, node: int, slot: int, topic: int) -> None:
     members_only = parameter(w, node, MEMBERS_BLAMED) != 0
     if deliveries.is_blamed(flags(w)[slot, topic] & IN_MESH != 0, members_only):
-        _blame(w, node, slot, topic)
+        _count_invalid(w, node, slot, topic)
 
 
-@scored
+@with_scores
 def count_rejection(w: World, now: int, node: int, slot: int, message: int, reason: int) -> None:
     """Count a message that is refused for `reason` (DELIVERY-4, DELIVERY-5, DELIVERY-6).
 
@@ -528,7 +530,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
         return
     verdict = deliveries.rejection(reason)
     if verdict == deliveries.BLAMED_AT_ONCE and slot >= 0:
-        _blame(w, node, slot, topic)
+        _count_invalid(w, node, slot, topic)
     if verdict < 0:
         return
     at = column(w, message)
@@ -537,7 +539,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
     _set_state(w, node, at, verdict)
     if verdict == deliveries.INVALID:
         if slot >= 0:
-            _blame(w, node, slot, topic)
+            _count_invalid(w, node, slot, topic)
         for other in range(first_slot(w, node), end_slot(w, node)):
             if _has_sent(w, node, at, other):
                 _blame_copy(w, node, other, topic)
@@ -547,7 +549,7 @@ def count_rejection(w: World, now: int, node: int, slot: int, message: int, reas
 # Time.
 
 
-@scored
+@with_scores
 def decay(w: World, now: int, node: int) -> None:
     """Let the counters of neighbours decay, and update their times in meshes (COUNTER-2, RETAIN-4).
 
@@ -560,14 +562,14 @@ def decay(w: World, now: int, node: int) -> None:
         line = peer_scores(w)[slot]
         line[MISBEHAVIOUR] = parts.decayed(line[MISBEHAVIOUR], real(w, node, MISBEHAVIOUR_DECAY), zero)
         line[SLOWNESS] = parts.decayed(line[SLOWNESS], real(w, node, SLOW_DECAY), zero)
-        change(w, slot)
+        mark_outdated(w, slot)
         for topic in range(w[TOPICS]):
             if members(w)[node, topic] & COUNTED:
                 _decay_topic(w, now, node, slot, topic, zero)
     more64(w)[node, REFRESHED] = now
 
 
-@scored
+@with_scores
 def _decay_topic(w: World, now: int, node: int, slot: int, topic: int, zero: float) -> None:
     own = topic_reals(w)[router(w, node), topic]
     counted = topic_scores(w)[slot, own_place(w, node, topic)]

@@ -14,10 +14,10 @@ import numpy as np
 from hearsay.core.language.actions import Reason
 from hearsay.core.rules.message_rules import accepted_ids, is_forgotten, needs_idontwant
 from hearsay.sim.array.compiling import inlined
-from hearsay.sim.array.rules.features import spares
-from hearsay.sim.array.travel.outbox import part_of_12, put_unwanted
+from hearsay.sim.array.rules.features import gets_no_idontwant
+from hearsay.sim.array.travel.outbox import put_idontwant, with_12
 from hearsay.sim.array.travel.parts import hops_from
-from hearsay.sim.array.travel.uplink import withdraw
+from hearsay.sim.array.travel.uplink import withdraw_copies
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.knowledge import bits, column
 from hearsay.sim.array.world.layout import (
@@ -37,6 +37,7 @@ from hearsay.sim.array.world.layout import (
     SKIPS_SENDERS,
     TAKES_IDONTWANT,
     TELL_FROM,
+    TICK,
     TOPIC,
     UNWANTED_COUNT,
     UNWANTED_LAST,
@@ -58,7 +59,6 @@ from hearsay.sim.array.world.layout import (
     pool,
     unwanted,
 )
-from hearsay.sim.array.world.layout import TICK as TICKS
 from hearsay.sim.array.world.payload import IDONTWANT, message_part
 from hearsay.sim.array.world.record import dropped, row
 from hearsay.sim.array.world.slots import end_slot, find_slot, first_slot, is_in, parameter, treatment
@@ -78,11 +78,11 @@ def skips_senders(w: World, node: int) -> bool:
     return w[USES_12] != 0 and parameter(w, node, SKIPS_SENDERS) != 0
 
 
-@part_of_12
-def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> None:
+@with_12
+def send_idontwants(w: World, th: int, node: int, message: int, came_from: int) -> None:
     """Send IDONTWANT for a large message to members of its mesh that support IDONTWANT (IDONTWANT-1, IDONTWANT-6).
 
-    The peer `came_from` gets none, nor do peers that `spares` excludes.
+    The peer `came_from` gets none, nor do peers that `gets_no_idontwant` excludes.
     """
     info = messages(w)[message]
     topic = info[TOPIC]
@@ -92,12 +92,12 @@ def tell_mesh(w: World, th: int, node: int, message: int, came_from: int) -> Non
         peer = peers(w)[slot]
         if flags(w)[slot, topic] & IN_MESH == 0 or peer == came_from or treatment(w, node, peer) < TAKES_IDONTWANT:
             continue
-        if not spares(w, node, slot, topic):
-            put_unwanted(w, th, slot, message)
+        if not gets_no_idontwant(w, node, slot, topic):
+            put_idontwant(w, th, slot, message)
 
 
-@part_of_12
-def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
+@with_12
+def accept_ids(w: World, th: int, now: int, node: int, slot: int, count: int) -> int:
     """Return how many ids of an IDONTWANT are accepted; record the others as ignored (IDONTWANT-2, SHELL-7).
 
     A router without HEEDS accepts none, and records nothing.
@@ -125,47 +125,47 @@ def accepted_of(w: World, th: int, now: int, node: int, slot: int, count: int) -
     return accepted
 
 
-@part_of_12
+@with_12
 def on_unwanted(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
     """Handle an accepted id of an IDONTWANT: remember it, and with WITHDRAWS withdraw copies from the uplink."""
     _remember(w, node, slot, message)
     if parameter(w, node, WITHDRAWS) and w[UPLINK]:
-        withdraw(w, th, now, node, slot, message)
+        withdraw_copies(w, th, now, node, slot, message)
 
 
-@part_of_12
+@with_12
 def _remember(w: World, node: int, slot: int, message: int) -> None:
     """Remember that a neighbour does not want a message (IDONTWANT-5)."""
     peer = peers(w)[slot]
     if is_unwanted(w, node, slot, message):
         forget_unwanted(w, node, message, peer)
-    lists.append(w, node, UNWANTED_QUEUE, UNWANTED_LAST, message, peer, nodes32(w)[node, TICKS])
+    lists.append(w, node, UNWANTED_QUEUE, UNWANTED_LAST, message, peer, nodes32(w)[node, TICK])
     _mark(w, node, slot, message, True)
     more64(w)[node, UNWANTED_COUNT] += 1
     if more64(w)[node, UNWANTED_COUNT] > parameter(w, node, MAX_UNWANTED):
         _forget_oldest(w, node)
 
 
-@part_of_12
+@with_12
 def _mark(w: World, node: int, slot: int, message: int, marked: bool) -> None:
     """Set or clear the bit of a neighbour and a message in `unwanted`, if they have one."""
-    port = slot - nodes32(w)[node, FIRST_SLOT]
-    if message >= w[FIRST_MESSAGE] and port >> 6 < unwanted(w).shape[2]:
+    place = slot - nodes32(w)[node, FIRST_SLOT]
+    if message >= w[FIRST_MESSAGE] and place >> 6 < unwanted(w).shape[2]:
         line = unwanted(w)[node, column(w, message)]
-        bit = np.uint64(1) << np.uint64(port & 63)
-        line[port >> 6] = line[port >> 6] | bit if marked else line[port >> 6] & ~bit
+        bit = np.uint64(1) << np.uint64(place & 63)
+        line[place >> 6] = line[place >> 6] | bit if marked else line[place >> 6] & ~bit
 
 
-@part_of_12
+@with_12
 def is_unwanted(w: World, node: int, slot: int, message: int) -> bool:
-    port = slot - nodes32(w)[node, FIRST_SLOT]
-    if message >= w[FIRST_MESSAGE] and port >> 6 < unwanted(w).shape[2]:
-        word = unwanted(w)[node, column(w, message), port >> 6]
-        return word >> np.uint64(port & 63) & np.uint64(1) != np.uint64(0)
+    place = slot - nodes32(w)[node, FIRST_SLOT]
+    if message >= w[FIRST_MESSAGE] and place >> 6 < unwanted(w).shape[2]:
+        word = unwanted(w)[node, column(w, message), place >> 6]
+        return word >> np.uint64(place & 63) & np.uint64(1) != np.uint64(0)
     return lists.find(w, node, UNWANTED_QUEUE, message, peers(w)[slot]) >= 0
 
 
-@part_of_12
+@with_12
 def _forget_oldest(w: World, node: int) -> None:
     header = more32(w)[node]
     place = header[UNWANTED_QUEUE - NODE32]
@@ -178,7 +178,7 @@ def _forget_oldest(w: World, node: int) -> None:
     more64(w)[node, UNWANTED_COUNT] -= 1
 
 
-@part_of_12
+@with_12
 def forget_unwanted(w: World, node: int, message: int, peer: int) -> None:
     """Forget that a peer does not want a message, or, if `message` is -1, all messages that it does not want."""
     slot = find_slot(w, node, peer)
@@ -203,21 +203,21 @@ def forget_unwanted(w: World, node: int, message: int, peer: int) -> None:
         place = following
 
 
-@part_of_12
+@with_12
 def reset_counts(w: World, slot: int) -> None:
     """Set the counts of a neighbour in `idontwants` to 0."""
     idontwants(w)[slot, _RPCS] = 0
     idontwants(w)[slot, _IDS] = 0
 
 
-@part_of_12
+@with_12
 def forget_all_unwanted(w: World, node: int) -> None:
     while more32(w)[node, UNWANTED_QUEUE - NODE32] >= 0:
         _forget_oldest(w, node)
 
 
-@part_of_12
-def number_again(w: World, node: int) -> None:
+@with_12
+def set_bits_again(w: World, node: int) -> None:
     """Set the bits of `unwanted` again after neighbours moved to other slots."""
     entries = pool(w)[lists.owner(w, node)]
     for marks in (False, True):
@@ -232,7 +232,7 @@ def number_again(w: World, node: int) -> None:
             place = entries[place, lists.NEXT]
 
 
-@part_of_12
+@with_12
 def forget_old_unwanted(w: World, node: int, tick: int) -> None:
     """At a heartbeat, forget IDONTWANTs that are UNWANTED_TICKS heartbeats old; reset all counts (IDONTWANT-3)."""
     entries = pool(w)[lists.owner(w, node)]
@@ -248,7 +248,7 @@ def forget_old_unwanted(w: World, node: int, tick: int) -> None:
 # Copies.
 
 
-@part_of_12
+@with_12
 def without_unwanted(w: World, th: int, now: int, node: int, message: int, via: int, size: int) -> int:
     """Keep the candidates that want a message and did not send it while it was validated; return their number.
 
@@ -273,19 +273,19 @@ def without_unwanted(w: World, th: int, now: int, node: int, message: int, via: 
     return kept
 
 
-@part_of_12
+@with_12
 def note_sender(w: World, node: int, message: int, sender: int) -> None:
     """Note that a peer sent a further copy of a message that is being validated."""
     if bits(cells(w)[node, column(w, message)], ASKED) and not is_sender(w, node, message, sender):
         lists.add(w, node, SENDERS, message, sender, 0)
 
 
-@part_of_12
+@with_12
 def is_sender(w: World, node: int, message: int, peer: int) -> bool:
     return lists.find(w, node, SENDERS, message, peer) >= 0
 
 
-@part_of_12
+@with_12
 def forget_old_senders(w: World, node: int) -> None:
     """Forget the senders of messages that are not being validated any more."""
     entries = pool(w)[lists.owner(w, node)]

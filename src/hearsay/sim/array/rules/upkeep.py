@@ -27,7 +27,7 @@ from hearsay.sim.array.rules.mesh import (
     mesh_size,
     prune,
 )
-from hearsay.sim.array.rules.promises import part_of_11
+from hearsay.sim.array.rules.promises import with_11
 from hearsay.sim.array.rules.scores import real, score
 from hearsay.sim.array.rules.special_peers import collect_members, divide_members, lent_last, lent_places, places
 from hearsay.sim.array.world import lists
@@ -66,7 +66,7 @@ DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
 
 
 @kernel
-def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
+def maintain_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
     """GRAFT and PRUNE in all meshes at a heartbeat (MESH-2, SIZE-1).
 
     Every EXPIRE_EVERY heartbeats, also remove backoffs that are over.
@@ -82,7 +82,7 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
         if not is_in(w, node, topic):
             continue
         if by_scores:
-            _tend_by_scores(w, th, now, node, topic, tick)
+            _maintain_by_scores(w, th, now, node, topic, tick)
             continue
         size = mesh_size(w, node, topic)
         grafts, prunes = mesh_change(size, size - lent_places(w, th, node, topic), low, degree, prune_from)
@@ -92,8 +92,8 @@ def keep_meshes(w: World, th: int, now: int, node: int, tick: int) -> None:
             _prune_random(w, th, now, node, topic, prunes, tick)
 
 
-@part_of_11
-def fill_up(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
+@with_11
+def graft_subscriber(w: World, th: int, now: int, node: int, slot: int, topic: int) -> None:
     """GRAFT a peer that subscribes to a topic, if it may be grafted and the mesh is below D_low (JUDGE-6)."""
     if not is_in(w, node, topic) or not is_too_small(mesh_size(w, node, topic), parameter(w, node, DEGREE_LOW)):
         return
@@ -117,8 +117,8 @@ def _prune_random(w: World, th: int, now: int, node: int, topic: int, count: int
         prune(w, th, now, node, candidates(w)[th, place], topic, tick)
 
 
-@part_of_11
-def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+@with_11
+def _maintain_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     """Maintain a mesh with regard to scores and to dialled peers (KEEP-1, KEEP-2, KEEP-3, KEEP-4, KEEP-5)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if flags(w)[slot, topic] & IN_MESH and not may_be_in_mesh(score(w, th, now, node, slot)):
@@ -127,16 +127,16 @@ def _tend_by_scores(w: World, th: int, now: int, node: int, topic: int, tick: in
     degree = parameter(w, node, DEGREE)
     own = size - lent_places(w, th, node, topic)
     if is_too_small(own, parameter(w, node, DEGREE_LOW)):
-        _fill(w, th, now, node, topic, degree - own, degree - size, tick)
+        _graft_to_degree(w, th, now, node, topic, degree - own, degree - size, tick)
     elif is_too_large(size, parameter(w, node, PRUNE_FROM)) and size > degree:
-        _cut(w, th, now, node, topic, tick)
+        _prune_to_degree(w, th, now, node, topic, tick)
     _graft_dialled(w, th, now, node, topic, tick)
     if opportunity_is_due(tick, parameter(w, node, OPPORTUNITY_TICKS), mesh_size(w, node, topic)):
         _graft_better(w, th, now, node, topic, tick)
 
 
-@part_of_11
-def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
+@with_11
+def _graft_to_degree(w: World, th: int, now: int, node: int, topic: int, own: int, total: int, tick: int) -> None:
     """GRAFT random peers (`graft_random`); with GRAFTS_BEST, the `total` peers with the best scores instead."""
     if not parameter(w, node, GRAFTS_BEST):
         graft_random(w, th, now, node, topic, own, total, Purpose.GRAFT, tick)
@@ -148,8 +148,8 @@ def _fill(w: World, th: int, now: int, node: int, topic: int, own: int, total: i
         graft(w, th, now, node, candidates(w)[th, place], topic)
 
 
-@part_of_11
-def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+@with_11
+def _prune_to_degree(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     """PRUNE members until D are left.
 
     `candidates` has the members in the order of preference; `marks` has 1 for each member that stays.
@@ -195,7 +195,7 @@ def _cut(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
         prune(w, th, now, node, order[place], topic, tick)
 
 
-@part_of_11
+@with_11
 def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     known = candidates(w)[th]
     degree_out = parameter(w, node, DEGREE_OUT)
@@ -214,7 +214,7 @@ def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int
         graft(w, th, now, node, known[place], topic)
 
 
-@part_of_11
+@with_11
 def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
     known = candidates(w)[th]
     size = collect_members(w, th, node, topic)
@@ -238,7 +238,7 @@ def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int)
         graft(w, th, now, node, known[place], topic)
 
 
-@part_of_11
+@with_11
 def _sort_by_score(w: World, th: int, now: int, node: int, size: int) -> None:
     """Sort the candidates by score, the best first; those with equal scores keep their order."""
     known = candidates(w)[th]

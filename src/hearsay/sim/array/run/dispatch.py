@@ -37,8 +37,8 @@ from hearsay.sim.array.travel.dials import (
     remove_arrival,
     with_dials,
 )
-from hearsay.sim.array.travel.transport import unreachable
-from hearsay.sim.array.travel.uplink import NEXT_LEAVES, uplink_is_free
+from hearsay.sim.array.travel.transport import drop_unreachable
+from hearsay.sim.array.travel.uplink import NEXT_LEAVES, on_uplink_free
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.draws import below, draw1, extend, pick
 from hearsay.sim.array.world.layout import (
@@ -143,7 +143,7 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
     kind = (w0 >> EVENT_KIND) & 15
     header = nodes32(w)[node]
     if kind == NEXT_LEAVES:
-        uplink_is_free(w, th, now, node, payload)
+        on_uplink_free(w, th, now, node, payload)
     elif not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
     elif kind == EventKind.TIMER_FIRED and _is_no_timer(w, node, w0, payload):
@@ -213,7 +213,7 @@ def _is_no_timer(w: World, node: int, w0: int, payload: int) -> bool:
 @kernel
 def _drop_for_down_node(w: World, th: int, now: int, node: int, kind: int, w0: int, payload: int) -> None:
     if kind == EventKind.RPC_RECEIVED:
-        unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
+        drop_unreachable(w, th, now, source_of(w0), node, payload, ((w0 >> VIA) & 15) - 1, w0 & 255)
     elif kind == EventKind.PUBLISH and source_of(w0) == w[SCRIPT]:
         part = message_part(w, payload, 1, Via.INJECT)
         dropped(w, th, now, w[SCRIPT], node, part, Reason.UNREACHABLE)
@@ -252,7 +252,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
     if kind == EventKind.RPC_RECEIVED:
         via = ((w0 >> VIA) & 15) - 1
         if not is_up(w, link):
-            unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
+            drop_unreachable(w, th, now, source_of(w0), node, payload, via, w0 & 255)
         elif payload & INLINE:
             call_message(w, th, now, node, source_of(w0), payload & MESSAGE, w0 & 255, via)
         elif payload & GOSSIP:

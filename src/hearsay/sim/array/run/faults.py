@@ -96,7 +96,7 @@ from hearsay.trace.language.event_rows import node_down_row
 @kernel
 def carries_payload(w0: int, w1: int) -> bool:
     """Return whether an event holds words in the arena: those of an RPC, also of a refused one, or of a message in
-    validation (`forwarding._ask`)."""
+    validation (`forwarding._start_validation`)."""
     kind = (w0 >> EVENT_KIND) & 15
     if kind != EventKind.RPC_RECEIVED and kind != EventKind.MESSAGE_VALIDATED and kind != EventKind.SEND_FAILED:
         return False

@@ -11,8 +11,8 @@ from __future__ import annotations
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.compiling import kernel, only_with
 from hearsay.sim.array.rules.calls import call_connected, call_dial_failed, call_disconnected
-from hearsay.sim.array.rules.gater import keeps_scores, keeps_slots, move_senders
-from hearsay.sim.array.rules.unwanted import number_again
+from hearsay.sim.array.rules.gater import move_senders, retains_scores, retains_slots
+from hearsay.sim.array.rules.unwanted import set_bits_again
 from hearsay.sim.array.travel.dials import BY_ROUTER, with_dials
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -209,10 +209,10 @@ def connect_pair(w: World, node: int, target: int, old: int) -> int:
 @with_links
 def _new_slot(w: World, node: int, peer: int) -> int:
     slot = insert_slot(w, node, peer)
-    if keeps_scores(w, node):
+    if retains_scores(w, node):
         move_senders(w, node, slot)
     if w[USES_12]:
-        number_again(w, node)
+        set_bits_again(w, node)
     return slot
 
 
@@ -266,12 +266,12 @@ def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
     call_disconnected(w, th, now, node, slot)
     if links_of(w)[slot] != link:
         return
-    if keeps_slots(w, node):
+    if retains_slots(w, node):
         links_of(w)[slot] = -1
     else:
         remove_slot(w, node, slot)
         if w[USES_12]:
-            number_again(w, node)
+            set_bits_again(w, node)
 
 
 @kernel

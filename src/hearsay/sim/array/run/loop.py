@@ -23,8 +23,8 @@ from hearsay.sim.array.run.whole_network import (
     sample_all_scores,
 )
 from hearsay.sim.array.travel.dials import collect_dials, next_arrival
-from hearsay.sim.array.travel.transport import all_depart
-from hearsay.sim.array.travel.uplink import all_leave, has_queue
+from hearsay.sim.array.travel.transport import queue_leaving
+from hearsay.sim.array.travel.uplink import has_queue, send_all_waiting
 from hearsay.sim.array.world import lists
 from hearsay.sim.array.world.layout import (
     BUCKET,
@@ -175,7 +175,7 @@ def _work(w: World, task: int, number: int) -> bool:
     if task == DRAIN:
         for node in range(w[NODES]):
             if has_queue(w, node):
-                all_leave(w, lists.owner(w, node), node)
+                send_all_waiting(w, lists.owner(w, node), node)
         return True
     if task == FINISH:
         return _end_part(w)
@@ -195,7 +195,7 @@ def _work(w: World, task: int, number: int) -> bool:
 
 @kernel
 def _begin_part(w: World) -> bool:
-    all_depart(w)
+    queue_leaving(w)
     if w[BUCKET] < 0:
         if not w[HAS_LINKS]:
             lay_out_callers(w)

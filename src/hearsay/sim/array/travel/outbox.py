@@ -26,17 +26,24 @@ from hearsay.sim.array.travel.parts import (
     SUBSCRIPTION_CLASS,
     TOPIC_SHIFT,
     VALUE,
-    frame,
+    add_framing,
+    framed_control_bytes,
+    has_one_hop_count,
     hops_from,
     ihave_bytes,
-    is_counted_alike,
-    part_of_features,
-    size_alone,
     tree_key,
     tree_value,
+    with_features,
     without_others,
 )
-from hearsay.sim.array.travel.sending import part_alone, send_copy, send_framed, send_in_event, send_mixed, send_rpc
+from hearsay.sim.array.travel.sending import (
+    new_part_rpc,
+    send_copy,
+    send_entries,
+    send_framed,
+    send_in_event,
+    send_rpc,
+)
 from hearsay.sim.array.world.layout import (
     ALONE,
     HAS_EPISUB,
@@ -86,13 +93,13 @@ from hearsay.sim.array.world.payload import (
 from hearsay.sim.array.world.queue import GOSSIP_SPAN, gossip_payload, gossip_rest, topic_payload
 from hearsay.sim.array.world.record import sending
 
-part_of_12 = only_with(USES_12)
-part_of_episub = only_with(HAS_EPISUB)
+with_12 = only_with(USES_12)
+with_episub = only_with(HAS_EPISUB)
 
 
 @kernel
 def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
-    _mix_in(w, th)
+    _use_long_form(w, th)
     line = control(w)[th]
     place = line[OUT_COUNT]
     entries = outbox(w)[th]
@@ -107,7 +114,7 @@ def _put(w: World, th: int, slot: int, key: int, value: int, ids: int) -> None:
 
 
 @kernel
-def _mix_in(w: World, th: int) -> None:
+def _use_long_form(w: World, th: int) -> None:
     """If the outbox has the short form, change it into the form in which each entry describes its part."""
     line = control(w)[th]
     if not line[OUT_SHORT]:
@@ -126,7 +133,7 @@ def _begin(w: World, th: int, key: int, value: int, ids: int) -> bool:
     used."""
     line = control(w)[th]
     if line[OUT_COUNT]:
-        _mix_in(w, th)
+        _use_long_form(w, th)
         return False
     line[OUT_SHORT] = 1
     line[OUT_KEY] = key
@@ -165,7 +172,7 @@ def put_message(w: World, th: int, slot: int, message: int, via: int, short: boo
 
 
 @kernel
-def forward_one(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
+def put_forwarded(w: World, th: int, slot: int, message: int, via: int, came_from: int, short: bool) -> None:
     """Put a message to a neighbour into the outbox, unless the neighbour is `came_from` or the publisher."""
     peer = peers(w)[slot]
     if peer != came_from and peer != messages(w)[message, PUBLISHER]:
@@ -188,7 +195,7 @@ def put_ihave(w: World, th: int, slot: int, topic: int, ids: int, count: int, sh
         _put(w, th, slot, IHAVE_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, count, ids)
 
 
-@part_of_episub
+@with_episub
 def write_word(w: World, th: int, word: int) -> None:
     """Add a word to the end of `scratch`; if `scratch` is full, set STATUS."""
     line = control(w)[th]
@@ -200,13 +207,13 @@ def write_word(w: World, th: int, word: int) -> None:
     line[SCRATCH_USED] = place + 1
 
 
-@part_of_episub
+@with_episub
 def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
     """Begin to send an IHAVE of episub. Do as `begin_ihave` does, but with announcements in place of ids."""
     return _begin(w, th, tree_key(0, topic), tree_value(IHAVE, count), ids)
 
 
-@part_of_episub
+@with_episub
 def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: int, short: bool) -> None:
     """Put an IHAVE of episub to a neighbour into the outbox; `short` is what `begin_announcement` returned."""
     if short:
@@ -215,7 +222,7 @@ def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: 
         put_tree_part(w, th, slot, IHAVE, topic, ids, count)
 
 
-@part_of_episub
+@with_episub
 def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
     """Put a part of episub, with its ids in `scratch`, into the outbox. Parts of episub are sent in the order in
     which they are put."""
@@ -227,13 +234,13 @@ def put_subscription(w: World, th: int, slot: int, topic: int, value: int) -> No
     _put(w, th, slot, SUBSCRIPTION_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, value, 0)
 
 
-@part_of_features
+@with_features
 def put_features(w: World, th: int, slot: int, own: int) -> None:
     """Put the extensions of the node's router into the outbox, for the first RPC to a neighbour (EXT-1)."""
     _put(w, th, slot, FEATURES_CLASS << CLASS_SHIFT, own, 0)
 
 
-@part_of_features
+@with_features
 def put_alone(w: World, th: int, slot: int, rpc: int) -> None:
     """Put an RPC in the arena into `alone`: the RPC is sent after the parts in the outbox (PARTIAL-5)."""
     line = control(w)[th]
@@ -245,12 +252,12 @@ def put_alone(w: World, th: int, slot: int, rpc: int) -> None:
     line[ALONE] = place + 1
     entries[place, 0] = slot
     entries[place, 1] = rpc
-    frame(w, rpc)
+    add_framing(w, rpc)
     hold(w, th, rpc)
 
 
 @kernel
-def put_wanted(w: World, th: int, slot: int, message: int) -> None:
+def put_iwant(w: World, th: int, slot: int, message: int) -> None:
     _put(w, th, slot, IWANT_CLASS << CLASS_SHIFT | message, 0, 0)
 
 
@@ -265,8 +272,8 @@ def put_prune(w: World, th: int, slot: int, topic: int, extras: int) -> None:
     _put(w, th, slot, MESH_CLASS << CLASS_SHIFT | topic << TOPIC_SHIFT, PRUNE, extras)
 
 
-@part_of_12
-def put_unwanted(w: World, th: int, slot: int, message: int) -> None:
+@with_12
+def put_idontwant(w: World, th: int, slot: int, message: int) -> None:
     """Put an IDONTWANT to a neighbour into `urgent`: the IDONTWANT is sent before the parts in the outbox (OUT-3)."""
     line = control(w)[th]
     entries = urgent(w)[th]
@@ -294,7 +301,7 @@ def clear_prune_peers(w: World, th: int, slot: int) -> None:
 
 
 @kernel
-def is_addressed(w: World, th: int, slot: int) -> bool:
+def has_part_for(w: World, th: int, slot: int) -> bool:
     """Return whether the outbox has a part for a neighbour."""
     entries = outbox(w)[th]
     for place in range(control(w)[th, OUT_COUNT]):
@@ -313,7 +320,7 @@ def flush(w: World, th: int, now: int, node: int) -> None:
     if line[OUT_COUNT] and line[OUT_SHORT]:
         _flush_short(w, th, now, node)
     elif line[OUT_COUNT]:
-        send_mixed(w, th, now, node, line[OUT_COUNT])
+        send_entries(w, th, now, node, line[OUT_COUNT])
     line[OUT_COUNT] = 0
     line[OUT_SHORT] = 0
     line[SCRATCH_USED] = 0
@@ -333,7 +340,7 @@ def _flush_short(w: World, th: int, now: int, node: int) -> None:
             touch_links32(w, links_of(w)[entries[place, SLOT]] * LINK32)
     part_class = line[OUT_KEY] >> CLASS_SHIFT
     message = line[OUT_KEY] & ID_MASK
-    if part_class == MESSAGE_CLASS and is_counted_alike(w, node, message, line[OUT_VALUE]):
+    if part_class == MESSAGE_CLASS and has_one_hop_count(w, node, message, line[OUT_VALUE]):
         part = message_part(w, message, hops_from(w, node, message), line[OUT_VALUE])
         common = sending(w, now, node, part)
         left = 0
@@ -343,16 +350,16 @@ def _flush_short(w: World, th: int, now: int, node: int) -> None:
     elif part_class == IHAVE_CLASS and _fits_an_event(w, th, line[OUT_IDS], line[OUT_VALUE]):
         _send_gossip(w, th, now, node, count, line[OUT_KEY] >> TOPIC_SHIFT & ID_MASK, line[OUT_IDS], line[OUT_VALUE])
     else:
-        _mix_in(w, th)
-        rpc = part_alone(w, th, node, 0, 1)
-        frame(w, rpc)
+        _use_long_form(w, th)
+        rpc = new_part_rpc(w, th, node, 0, 1)
+        add_framing(w, rpc)
         hold(w, th, rpc)
         for place in range(count):
             send_rpc(w, th, now, node, entries[place, SLOT], rpc)
         release(w, th, rpc)
 
 
-@part_of_features
+@with_features
 def _flush_alone(w: World, th: int, now: int, node: int) -> None:
     entries = alone(w)[th]
     count = control(w)[th, ALONE]
@@ -362,12 +369,12 @@ def _flush_alone(w: World, th: int, now: int, node: int) -> None:
         release(w, th, entries[place, 1])
 
 
-@part_of_12
+@with_12
 def _flush_urgent(w: World, th: int, now: int, node: int) -> None:
     """Send each neighbour in `urgent` one IDONTWANT with all ids for it. The entries are sorted by slot."""
     line = control(w)[th]
     entries = urgent(w)[th]
-    alone_part = topic_part(IDONTWANT, -1, size_alone(field_size(SIMULATED_ID_FIELD)), 1)
+    alone_part = topic_part(IDONTWANT, -1, framed_control_bytes(field_size(SIMULATED_ID_FIELD)), 1)
     common = sending(w, now, node, alone_part)
     count = line[URGENT]
     line[URGENT] = 0
@@ -407,7 +414,7 @@ def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int
     others = 0
     for place in range(ids + 1, ids + count):
         others |= 1 << (known[place] - first - 1)
-    part = topic_part(IHAVE, topic, size_alone(ihave_bytes(w, topic, count)), count)
+    part = topic_part(IHAVE, topic, framed_control_bytes(ihave_bytes(w, topic, count)), count)
     common = sending(w, now, node, part)
     payload = gossip_payload(first, others)
     via, hops = gossip_rest(others)

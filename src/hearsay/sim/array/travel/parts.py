@@ -92,7 +92,7 @@ topic, and the topic in place of the message."""
 _TREE_KIND = 8
 """The number of lowest bits for the kind, in the value of an entry with a part of episub. The bits above are the
 number of ids."""
-part_of_features = only_with(HAS_FEATURES)
+with_features = only_with(HAS_FEATURES)
 
 
 @kernel
@@ -174,7 +174,7 @@ def hops_named(w: World, node: int, message: int) -> int:
 
 
 @kernel
-def is_counted_alike(w: World, node: int, message: int, via: int) -> bool:
+def has_one_hop_count(w: World, node: int, message: int, via: int) -> bool:
     """Return whether a copy has no field with its hops, or one with the real number of hops. Then the copy fits into
     an event, which has room for only one number of hops."""
     if not w[HAS_EPISUB] or not names_hops(via):
@@ -216,7 +216,7 @@ def subscription_bytes(w: World, topic: int, use: int) -> int:
 
 
 @kernel
-def part_of(w: World, th: int, node: int, place: int, count: int) -> Part:
+def entry_part(w: World, th: int, node: int, place: int, count: int) -> Part:
     """Return the part of the entry `place`; its size does not include the framing. `count` is the number of entries
     with ids of an IWANT."""
     entry = outbox(w)[th, place]
@@ -243,7 +243,7 @@ def part_of(w: World, th: int, node: int, place: int, count: int) -> Part:
 
 
 @kernel
-def words_of(w: World, entries: Any, place: int, following: int) -> Any:
+def extra_words(w: World, entries: Any, place: int, following: int) -> Any:
     """Return the number of words that the part of the entries from `place` to `following` needs after its first
     eight. These further words are ids, or the content of a part without ids."""
     part_class = entries[place, KEY] >> CLASS_SHIFT
@@ -268,8 +268,8 @@ def write_entries(w: World, th: int, node: int, rpc: int, index: int, at: int, p
     """
     entries = outbox(w)[th]
     store = arena(w)
-    words = words_of(w, entries, place, following)
-    write_part(w, rpc, index, part_of(w, th, node, place, following - place), at if words else 0)
+    words = extra_words(w, entries, place, following)
+    write_part(w, rpc, index, entry_part(w, th, node, place, following - place), at if words else 0)
     part_class = entries[place, KEY] >> CLASS_SHIFT
     ids = entries[place, IDS]
     for number in range(words):
@@ -341,14 +341,14 @@ def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
 
 
 @kernel
-def size_alone(control_part: int) -> int:
+def framed_control_bytes(control_part: int) -> int:
     """Return the bytes of an RPC with its framing that has only one control part; `control_part` are its own
     bytes."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 
 @kernel
-def frame(w: World, rpc: int) -> None:
+def add_framing(w: World, rpc: int) -> None:
     """Add the bytes of the framing of an RPC to its first part (`core.language.sizes.framed_size`)."""
     own = 0
     inside = 0

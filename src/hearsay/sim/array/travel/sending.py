@@ -24,27 +24,27 @@ from hearsay.sim.array.travel.parts import (
     SUBSCRIPTION_CLASS,
     TREE_CLASS,
     VALUE,
-    frame,
+    add_framing,
+    entry_part,
+    extra_words,
+    framed_control_bytes,
     framed_size,
+    has_one_hop_count,
     hops_from,
-    is_counted_alike,
-    part_of,
-    size_alone,
     sort_entries,
     tree_ids,
-    words_of,
     write_entries,
 )
 from hearsay.sim.array.travel.transport import (
     MAX_INLINE_HOPS,
-    arrives_at,
+    arrival_on_link,
     has_room,
     is_lost,
-    leaves_at,
-    let_go,
     link_to,
     next_sequence,
     post,
+    reserve_uplink,
+    transmit,
 )
 from hearsay.sim.array.travel.uplink import has_queue, queue_up
 from hearsay.sim.array.world.layout import (
@@ -109,7 +109,7 @@ def send_copy(w: World, th: int, now: int, node: int, slot: int, part: Part, com
 @kernel
 def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Part, common: Hash) -> int:
     if has_queue(w, node):
-        rpc = _alone(w, th, part)
+        rpc = _new_message_rpc(w, th, part)
         send_rpc(w, th, now, node, slot, rpc)
         release(w, th, rpc)
         return 0
@@ -120,19 +120,19 @@ def _send_over_link(w: World, th: int, now: int, node: int, slot: int, part: Par
         push(w, th, now, node, EventKind.SEND_FAILED, peer, INLINE | part.message, link)
         return 0
     sequence = next_sequence(w, link)
-    arrival = arrives_at(w, node, peer, link, sequence, leaves_at(w, node, part.size, now))
+    arrival = arrival_on_link(w, node, peer, link, sequence, reserve_uplink(w, node, part.size, now))
     sent(w, th, now, node, peer, part, arrival - now, common)
     if w[HAS_LOSS] and is_lost(w, node, peer, sequence, 0):
         dropped(w, th, arrival, node, peer, part, Reason.LOST)
     elif part.hops <= MAX_INLINE_HOPS:
         post(w, th, arrival, peer, node, INLINE | part.message, link, part.via, part.hops)
     else:
-        post(w, th, arrival, peer, node, _alone(w, th, part), link, -1, 0)
+        post(w, th, arrival, peer, node, _new_message_rpc(w, th, part), link, -1, 0)
     return part.size
 
 
 @kernel
-def _alone(w: World, th: int, part: Part) -> int:
+def _new_message_rpc(w: World, th: int, part: Part) -> int:
     """Allocate and hold an RPC with one message; return its index in the arena."""
     rpc = allocate(w, th, HEADER + PART + 1)
     arena(w)[rpc] = 1
@@ -157,25 +157,25 @@ def send_rpc(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> Non
         hold(w, th, rpc)
         push(w, th, now, node, EventKind.SEND_FAILED, peer, rpc, link)
         return
-    leaves = leaves_at(w, node, size, now)
+    leaves = reserve_uplink(w, node, size, now)
     sequence = next_sequence(w, link)
     if has_queue(w, node):
         queue_up(w, th, now, node, link, rpc, sequence)
     else:
-        let_go(w, th, now, arrives_at(w, node, peer, link, sequence, leaves), link, node, peer, rpc, sequence)
+        transmit(w, th, now, arrival_on_link(w, node, peer, link, sequence, leaves), link, node, peer, rpc, sequence)
 
 
 @kernel
 def send_framed(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
     """Add the bytes of the framing to a new RPC in the arena, and send the RPC to one neighbour."""
-    frame(w, rpc)
+    add_framing(w, rpc)
     hold(w, th, rpc)
     send_rpc(w, th, now, node, slot, rpc)
     release(w, th, rpc)
 
 
 @kernel
-def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
+def send_entries(w: World, th: int, now: int, node: int, count: int) -> None:
     entries = outbox(w)[th]
     sort_entries(entries, count)
     coalesce = parameter(w, node, COALESCE)
@@ -199,9 +199,9 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
         elif kept == start + 1 and not w[HAS_LINKS] and _is_about_a_topic(entries, start):
             _send_topic_part(w, th, now, node, start)
         elif coalesce:
-            _send_together(w, th, now, node, slot, start, kept)
+            _send_in_one_rpc(w, th, now, node, slot, start, kept)
         else:
-            _send_singly(w, th, now, node, slot, start, kept)
+            _send_each_in_an_rpc(w, th, now, node, slot, start, kept)
         start = end
 
 
@@ -209,7 +209,7 @@ def send_mixed(w: World, th: int, now: int, node: int, count: int) -> None:
 def _is_plain_message(w: World, node: int, entries: Any, place: int) -> bool:
     """Return whether an entry is a message that `send_copy` can send: its copy needs at most one number of hops."""
     is_message = entries[place, KEY] >> CLASS_SHIFT == MESSAGE_CLASS
-    return is_message and is_counted_alike(w, node, entries[place, KEY] & ID_MASK, entries[place, VALUE])
+    return is_message and has_one_hop_count(w, node, entries[place, KEY] & ID_MASK, entries[place, VALUE])
 
 
 @inlined
@@ -234,9 +234,9 @@ def _send_message(w: World, th: int, now: int, node: int, place: int) -> None:
 
 @kernel
 def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None:
-    said = part_of(w, th, node, place, 1)
-    size = size_alone(said.size) if is_control(said.kind) else framed_size(said.size)
-    part = topic_part(said.kind, said.topic, size, said.amount)
+    bare = entry_part(w, th, node, place, 1)
+    size = framed_control_bytes(bare.size) if is_control(bare.kind) else framed_size(bare.size)
+    part = topic_part(bare.kind, bare.topic, size, bare.amount)
     payload = topic_payload(part.kind, part.topic)
     bytes_out(w)[node] += size
     slot = outbox(w)[th, place, SLOT]
@@ -244,7 +244,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
 
 
 @kernel
-def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+def _send_in_one_rpc(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
     """Send one RPC with all parts for a neighbour: the entries from `start` to `end` (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
@@ -253,7 +253,7 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
     while place < end:
         following = _part_end(entries, place, end)
         parts += 1
-        words += words_of(w, entries, place, following)
+        words += extra_words(w, entries, place, following)
         place = following
     rpc = allocate(w, th, HEADER + parts * PART + words)
     arena(w)[rpc] = parts
@@ -278,25 +278,25 @@ def _send_together(w: World, th: int, now: int, node: int, slot: int, start: int
 
 
 @kernel
-def _send_singly(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
+def _send_each_in_an_rpc(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
     """Send an RPC for each part to a neighbour: first the extensions, then all other parts in the order of
-    `_send_together` (OUT-2)."""
+    `_send_in_one_rpc` (OUT-2)."""
     entries = outbox(w)[th]
     if w[HAS_FEATURES] and entries[end - 1, KEY] >> CLASS_SHIFT == FEATURES_CLASS:
         end -= 1
-        send_framed(w, th, now, node, slot, part_alone(w, th, node, end, end + 1))
+        send_framed(w, th, now, node, slot, new_part_rpc(w, th, node, end, end + 1))
     place = start
     while place < end and entries[place, KEY] >> CLASS_SHIFT != MESH_CLASS:
         following = _part_end(entries, place, end)
         if _is_plain_message(w, node, entries, place):
             _send_message(w, th, now, node, place)
         else:
-            send_framed(w, th, now, node, slot, part_alone(w, th, node, place, following))
+            send_framed(w, th, now, node, slot, new_part_rpc(w, th, node, place, following))
         place = following
     for wanted in MESH_CONTROL:
         for mesh in range(place, end):
             if entries[mesh, VALUE] == wanted:
-                send_framed(w, th, now, node, slot, part_alone(w, th, node, mesh, mesh + 1))
+                send_framed(w, th, now, node, slot, new_part_rpc(w, th, node, mesh, mesh + 1))
 
 
 @kernel
@@ -311,10 +311,10 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 
 @kernel
-def part_alone(w: World, th: int, node: int, place: int, following: int) -> int:
+def new_part_rpc(w: World, th: int, node: int, place: int, following: int) -> int:
     """Allocate an RPC with only one part, that of the entries from `place` to `following`, and return it. The caller
     adds the framing."""
-    rpc = allocate(w, th, HEADER + PART + words_of(w, outbox(w)[th], place, following))
+    rpc = allocate(w, th, HEADER + PART + extra_words(w, outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     write_entries(w, th, node, rpc, 0, HEADER + PART, place, following)
     return rpc

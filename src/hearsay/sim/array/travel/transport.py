@@ -115,18 +115,18 @@ def post(
     touch_seen(w, word_of(w, node, column(w, payload & MESSAGE)))
     line[LEAVING_NEXT] = place + 1
     if place + 1 - line[LEAVING_FIRST] == ROOM:
-        _depart(w, th, ROOM // 2)
+        _queue_oldest(w, th, ROOM // 2)
 
 
 @kernel
-def all_depart(w: World) -> None:
+def queue_leaving(w: World) -> None:
     """Queue all RPCs that wait in `leaving`, before the next part of a bucket begins."""
     for th in range(w[THREADS]):
-        _depart(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
+        _queue_oldest(w, th, control(w)[th, LEAVING_NEXT] - control(w)[th, LEAVING_FIRST])
 
 
 @kernel
-def _depart(w: World, th: int, count: int) -> None:
+def _queue_oldest(w: World, th: int, count: int) -> None:
     """Queue the `count` oldest RPCs in `leaving`. Do not queue sure duplicates, but count them as received.
 
     The code has no branch for sure duplicates, because the processor would mispredict the branch.
@@ -186,7 +186,7 @@ def time_to_leave(w: World, size: int) -> int:
 
 
 @kernel
-def leaves_at(w: World, node: int, size: int, now: int) -> int:
+def reserve_uplink(w: World, node: int, size: int, now: int) -> int:
     """Let an RPC of `size` bytes leave the node after all its earlier RPCs; return the time at which its last byte is
     sent. This is `now` if uplinks have no limit."""
     if not w[UPLINK]:
@@ -197,7 +197,7 @@ def leaves_at(w: World, node: int, size: int, now: int) -> int:
 
 
 @kernel
-def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
+def arrival_time(w: World, node: int, peer: int, sequence: int, leaves: int, last_arrival: int) -> int:
     """Return the time at which an RPC arrives if its last byte is sent at `leaves`: not before `last_arrival`, the
     arrival of the previous RPC on the link."""
     arrival = leaves + latency(w, node, peer)
@@ -207,13 +207,13 @@ def arrival_of(w: World, node: int, peer: int, sequence: int, leaves: int, last_
 
 
 @kernel
-def arrives_at(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
+def arrival_on_link(w: World, node: int, peer: int, link: int, sequence: int, leaves: int) -> int:
     """Return the time at which an RPC arrives over a link if its last byte is sent at `leaves`. In a run with jitter
     or uplinks, store this time as LAST_ARRIVAL."""
     if not w[HAS_JITTER] and not w[UPLINK]:
         return leaves + latency(w, node, peer)
     times = links64(w)[link]
-    times[LAST_ARRIVAL] = arrival_of(w, node, peer, sequence, leaves, times[LAST_ARRIVAL])
+    times[LAST_ARRIVAL] = arrival_time(w, node, peer, sequence, leaves, times[LAST_ARRIVAL])
     return int(times[LAST_ARRIVAL])
 
 
@@ -255,7 +255,7 @@ def is_lost(w: World, source: int, destination: int, sequence: int, index: int) 
 
 
 @kernel
-def _lossy(w: World, kind: int) -> bool:
+def _can_be_lost(w: World, kind: int) -> bool:
     """Return whether parts of a kind can be lost."""
     if kind == PUBLISH or kind == IHAVE or kind == IWANT or kind >= PARTIAL:
         return True
@@ -268,7 +268,7 @@ def is_left_out(w: World, node: int, peer: int, rpc: int, index: int, message: i
     part = words_at(w, part_place(rpc, index))
     if message >= 0:
         return part[PART_KIND] == PUBLISH and part[PART_MESSAGE] == message
-    return _lossy(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index)
+    return _can_be_lost(w, part[PART_KIND]) and is_lost(w, node, peer, sequence, index)
 
 
 @kernel
@@ -307,7 +307,7 @@ def without_parts(w: World, th: int, time: int, node: int, peer: int, rpc: int, 
 
 
 @kernel
-def let_go(
+def transmit(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
     """Record a sent RPC, and queue its arrival without the parts that are lost."""
@@ -342,7 +342,7 @@ def _copy_part(w: World, rpc: int, index: int, copy: int, place: int, ids: int) 
 
 
 @kernel
-def unreachable(
+def drop_unreachable(
     w: World, th: int, now: int, source: int, destination: int, payload: int, via: int, hops: int
 ) -> None:  # fmt: skip
     """Record the parts of an RPC as dropped, because its receiver is down or the connection is lost."""

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from hearsay.core.language.events import EventKind
 from hearsay.sim.array.compiling import inlined, only_with
-from hearsay.sim.array.travel.parts import frame, subscription_bytes
+from hearsay.sim.array.travel.parts import add_framing, subscription_bytes
 from hearsay.sim.array.travel.transport import (
-    arrival_of,
-    arrives_at,
+    arrival_on_link,
+    arrival_time,
     is_left_out,
-    let_go,
     time_to_leave,
+    transmit,
     without_parts,
 )
 from hearsay.sim.array.world.layout import (
@@ -142,7 +142,7 @@ def _send_next_when_free(w: World, th: int, node: int, at: int) -> None:
 
 
 @with_queues
-def uplink_is_free(w: World, th: int, now: int, node: int, at: int) -> None:
+def on_uplink_free(w: World, th: int, now: int, node: int, at: int) -> None:
     """Send the next RPC of an uplink that has finished sending one."""
     uplink = words_at(w, at)
     uplink[_IS_DUE] = 0
@@ -165,14 +165,14 @@ def _send_next(w: World, th: int, at: int, now: int) -> None:
     node = links32(w)[link, LINK_SOURCE]
     peer = links32(w)[link, DESTINATION]
     rpc = waiting[_RPC]
-    arrival = arrives_at(w, node, peer, link, waiting[_SEQUENCE], uplink[_BUSY_UNTIL])
-    let_go(w, th, waiting[_REQUESTED], arrival, link, node, peer, rpc, waiting[_SEQUENCE])
+    arrival = arrival_on_link(w, node, peer, link, waiting[_SEQUENCE], uplink[_BUSY_UNTIL])
+    transmit(w, th, waiting[_REQUESTED], arrival, link, node, peer, rpc, waiting[_SEQUENCE])
     release(w, th, rpc)
     release(w, th, first)
 
 
 @with_queues
-def all_leave(w: World, th: int, node: int) -> None:
+def send_all_waiting(w: World, th: int, node: int) -> None:
     """Send all RPCs that wait in the present and earlier uplinks of a node, at the end of a run."""
     at = more64(w)[node, UPLINK_AT]
     while at != _NONE:
@@ -205,13 +205,13 @@ def last_arrival(w: World, node: int, link: int) -> int:
         waiting = words_at(w, at)
         leaves += waiting[_TAKES]
         if waiting[_LINK] == link:
-            last = arrival_of(w, node, links32(w)[link, DESTINATION], waiting[_SEQUENCE], leaves, last)
+            last = arrival_time(w, node, links32(w)[link, DESTINATION], waiting[_SEQUENCE], leaves, last)
         at = waiting[_NEXT]
     return int(last)
 
 
 @with_queues
-def withdraw(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
+def withdraw_copies(w: World, th: int, now: int, node: int, slot: int, message: int) -> None:
     """Remove all copies of a message to a neighbour from the RPCs that wait in the node's uplink (IDONTWANT-4)."""
     uplink = words_at(w, more64(w)[node, UPLINK_AT])
     before = _NONE
@@ -245,8 +245,8 @@ def _withdraw_from(w: World, th: int, now: int, node: int, at: int, message: int
     if rest >= 0:
         hold(w, th, rest)
         if not is_left_out(w, node, peer, rpc, 0, message, 0):
-            _take_out_of_frame(w, rest)
-        frame(w, rest)
+            _remove_framing(w, rest)
+        add_framing(w, rest)
         waiting[_RPC] = rest
         takes = time_to_leave(w, rpc_bytes(w, rest))
     release(w, th, rpc)
@@ -256,7 +256,7 @@ def _withdraw_from(w: World, th: int, now: int, node: int, at: int, message: int
 
 
 @with_queues
-def _take_out_of_frame(w: World, rpc: int) -> None:
+def _remove_framing(w: World, rpc: int) -> None:
     """Remove the bytes of the framing from the first part of an RPC, which is a message or a subscription."""
     part = words_at(w, part_place(rpc, 0))
     if part[PART_KIND] == PUBLISH:
