@@ -1,13 +1,13 @@
-"""The state that all kernels of episub share: the timer with its alarms, and lists in `pool`.
+"""The basis of all kernels of episub: which nodes run it, then the timer with its alarms, then tables.
 
-The timer of a router of episub is set to the earliest alarm of episub and of the shell
-(`core.episub.connections`). The alarms in `alarms` are for all trees of the node. When the timer is set to another
-time, the event for the previous time remains in the queue. It is ignored when it is due.
+An alarm is a time at which the router has a task. A router of episub has one timer, which is set to the earliest
+alarm of episub and of the shell (`core.episub.connections`). The alarms in `alarms` are for all trees of the node,
+those in `overlays` for the overlay of one topic. When the timer is set to another time, the event for the previous
+time remains in the queue, and is ignored when it is due.
 
-A list with at most one entry for each peer is a table of a topic's overlay. Layout: a list is given by the index of
-its first entry, -1 if the list is empty. The argument `table` is a field of `overlays`, such as REQUESTS, which has
-the index of a table's first entry. An entry of a table has a peer, a time or -1, and a content that depends on the
-table.
+A table of a topic's overlay is a list in `pool` with at most one entry for each peer. Layout: a field of `overlays`,
+such as REQUESTS, has the index of the table's first entry, -1 if there is none. The argument `table` is this field.
+An entry has a peer, a time or -1, and a content that depends on the table.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from hearsay.sim.array.world.slots import parameter
 with_overlay = only_with(HAS_OVERLAY)
 NEVER = -1
 _TIME = TOPIC_PART - 1
-"""A mask: these bits of the timer's time are the payload of its event. They distinguish the events of a node's
-timer."""
+"""A mask: the lowest bits of the time for which the timer is set are the payload of the timer's event. They
+distinguish the events of a node's timer."""
 _LIFE = 255
 PEER, DUE, CONTENT = FIRST, SECOND, VALUE
 NONE = -1
@@ -156,7 +156,7 @@ def clear(w: World, node: int, topic: int, table: int) -> None:
 
 @with_overlay
 def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
-    """Return the lowest of the peers whose entry has a time that is not after `now`, -1 if there is none."""
+    """Return the peer with the lowest number whose entry has a time up to `now`, -1 if there is none."""
     entries = pool(w)[lists.owner(w, node)]
     found = NONE
     place = overlays(w)[node, topic, table]
@@ -169,7 +169,7 @@ def first_overdue(w: World, now: int, node: int, topic: int, table: int) -> int:
 
 @with_overlay
 def earliest(w: World, node: int, topic: int, table: int, known: int) -> int:
-    """Return the earliest time among `known` and the times of the entries. -1 is no time; return -1 if all are -1."""
+    """Return the earliest of `known` and the times of the entries; -1 stands for no time."""
     entries = pool(w)[lists.owner(w, node)]
     place = overlays(w)[node, topic, table]
     while place >= 0:

@@ -6,8 +6,9 @@ Layout: kept messages have the bit HELD in their cells. `kept32` links the kept 
 the oldest, which is KEPT_FIRST in `trees`, to the newest, KEPT_LAST.
 
 Missing messages have the bit MISSING in their cells. They are a list in `pool`, the oldest first; MISSING_FIRST in
-`trees` is its first entry. An entry has a message, the number of its touches (REPAIR-1), and the first entry of the
-list of its announcers. An entry of that list has a peer and the hops that the peer announced.
+`trees` is its first entry. An entry has a message, the number of its touches, and the first entry of the list of its
+announcers. An entry of that list has a peer and the hops that the peer announced. At each alarm MISSING_DUE, the node
+touches each missing message: it requests the message, waits longer, or gives the message up (REPAIR-1).
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def _add_announcer(w: World, node: int, place: int, peer: int, hops: int) -> Non
 
 @with_episub
 def take_announcers(w: World, node: int, topic: int, message: int) -> int:
-    """Remove a message that has arrived from the missing messages. Return the first entry of its announcers.
+    """Remove a message from the missing messages, because it has arrived. Return the first entry of its announcers.
 
     Return -1 if the message was not missing. The caller frees the announcers (`lists.free_all`).
     """

@@ -1,8 +1,12 @@
 """Upkeep of the active list: links are added, removed, and replaced by links to nearer peers (`core.episub.upkeep`).
 
-`views.py` describes random and near links. Layout: `frames` is a stack of link requests that are not sent yet. A line
-has a peer, and 1 for a random or 0 for a near link. If a request fails at once, requests to other peers are put on
-top of the stack, and are sent before those below.
+A link is random, or near if its round-trip time is among the shortest (`views.py`). A link request asks a peer to
+become a neighbour. The table TRIED has the peers that `grow` does not ask again before the next round of
+stabilisation.
+
+Layout: `frames` is a stack of link requests that are not sent yet. A line has a peer, and 1 for a random or 0 for a
+near link. If a request fails at once, requests to other peers are put on top of the stack, and are sent before those
+below.
 """
 
 from __future__ import annotations
@@ -284,7 +288,7 @@ def _shrink(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
-    """Return whether a neighbour is linked with another neighbour of the node, by its last REPLY."""
+    """Return whether a neighbour is linked with another neighbour of the node, according to its last REPLY."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
     while place >= 0:

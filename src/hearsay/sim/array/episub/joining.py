@@ -215,8 +215,10 @@ def _send_join(w: World, th: int, now: int, node: int, topic: int, peer: int, tt
 
 @with_overlay
 def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> int:
-    """Return the peer that gets the JOIN that `failed` did not answer; -1 if no links are missing, there is no other
-    peer, or the TTL is 0."""
+    """Return a random passive peer, which gets the JOIN that the peer `failed` did not answer.
+
+    Return -1 if no links are missing, there is no other peer, or the TTL is 0.
+    """
     line = overlays(w)[node, topic]
     short = random_links(w, node, topic) + size_of(w, node, line[ATTEMPTS]) < line[SIZE_RANDOM]
     size = without_entries(w, th, node, topic, passive_peers(w, th, node, topic, failed), ATTEMPTS)

@@ -1,7 +1,8 @@
 """The links of the active list: how nodes agree on a link, and how one of them ends it (`core.episub.neighbours`).
 
-After a request that was refused or failed, `growth.py` may send a request to another peer. The argument `random` is
-True for a random link, False for a near one (`views.py`).
+After a link request was refused or failed, `growth.py` may send one to another peer. The table REQUESTS has the peers
+to which the node has an open link request, the table JUDGING the peers whose own request waits for the answer to a
+ping. The argument `random` is True for a random link, False for a near one (`views.py`).
 """
 
 from __future__ import annotations

@@ -394,8 +394,8 @@ def first_silent(w: World, now: int, node: int) -> int:
 
 @with_overlay
 def sweep_idle(w: World, th: int, now: int, node: int) -> None:
-    """Close the connections that have been idle for IDLE_FOR. Set SWEEP_DUE to the earliest end of a wait for an
-    errand or for the answer to a ping, or time at which to close a connection."""
+    """Close the connections that have been idle for IDLE_FOR. Then set SWEEP_DUE to the earliest of these times: the
+    ends of the waits for errands and for answers to pings, and the times at which idle connections are closed."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         due = slot_times(w)[slot, IDLE_UNTIL]
         if 0 < due <= now:

@@ -6,8 +6,9 @@ these words: the number of words that follow, the number of peers, the numbers t
 `episub_part` is a Python function, which returns the object of the core that they describe.
 
 The sketch of an overlay has the smallest hashes of the overlay's nodes. The more nodes there are, the smaller these
-hashes are. The sizes of lists follow from the estimate (`core.episub.views.TargetSizes`). Layout: the sketch is a
-list in `pool`. An entry has a hash and its age, which is a number of shuffles; hashes ascend.
+hashes are. The sizes of lists follow from the estimate (`core.episub.views.TargetSizes`). With fixed sizes
+(IS_ESTIMATED is 0) there is no sketch. Layout: the sketch is a list in `pool`. An entry has a hash and its age, which
+is a number of shuffles; hashes ascend.
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ def begin_sketch(w: World, node: int, topic: int) -> None:
 
 @with_overlay
 def age_sketch(w: World, node: int, topic: int) -> None:
-    """Add 1 to the ages of all hashes, remove the hashes that are too old, and set the age of the own hash to 0. Do
-    nothing with fixed sizes."""
+    """Add 1 to the ages of all hashes, remove the hashes that are too old, and set the age of the node's own hash to
+    0. Do nothing with fixed sizes."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     entries = pool(w)[lists.owner(w, node)]

@@ -1,5 +1,5 @@
-"""Received parts about the overlay of a topic: each is passed to the kernel for its kind
-(`core.episub.membership`)."""
+"""Received parts about the overlay of a topic (`core.episub.membership`). `on_overlay_part` calls the kernel for the
+kind of a part."""
 
 from __future__ import annotations
 

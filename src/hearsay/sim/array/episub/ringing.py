@@ -75,10 +75,11 @@ _DUE, _GIVEN_UP = 1 << 40, 1 << 41
 be requested. _GIVEN_UP: the message will be removed."""
 
 
-# Announcements.
 _MISSING, _FLUSH, _SWEEP, _NOTHING = 5, 6, 7, 8
 """The tasks of the whole node, with the numbers of `core.episub.connections.Task`; _NOTHING if no task is due. The
 tasks of topics have lower numbers, which are also the fields of `overlays` with their alarms."""
+
+# Announcements.
 
 
 @with_episub
@@ -92,8 +93,8 @@ def flush_all(w: World, th: int, now: int, node: int) -> None:
 
 @with_episub
 def _flush(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Send the IHAVEs of a tree with the messages that wait for it; to new neighbours, also recent ones (TREE-1).
-    Without neighbours, do nothing."""
+    """Send IHAVE for the messages of a tree that wait for the next IHAVE, and to new neighbours also for recent
+    messages (TREE-1). Do nothing if there are no neighbours."""
     has_neighbours = False
     has_new_ones = False
     for slot in range(first_slot(w, node), end_slot(w, node)):
@@ -204,7 +205,7 @@ def _touch(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_episub
 def _give_up(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Remove the messages marked _GIVEN_UP, and report their number by first announcer."""
+    """Remove the messages marked _GIVEN_UP. Record, for each peer that announced some of them first, their number."""
     entries = pool(w)[lists.owner(w, node)]
     place = trees(w)[node, topic, MISSING_FIRST]
     while place >= 0:

@@ -2,7 +2,9 @@
 
 A neighbour is eager or lazy: the flags of its slot for the topic have the bit IS_EAGER or IS_LAZY. With
 FIXED_OVERLAY, the neighbours are all peers that speak episub and subscribe to the topic; otherwise they are the
-active list.
+active list. A lazy neighbour is the stand-in for an eager one if it announced a message that came from the eager one,
+with no more hops than at this node (`detours`). If the eager neighbour is removed and stays in the overlay, its best
+stand-in becomes eager (TREE-5).
 """
 
 from __future__ import annotations
@@ -166,8 +168,10 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, stays_in_overlay: bool) -> None:
-    """Remove a neighbour, and repair the tree (TREE-5). With `stays_in_overlay` the peer stays in the overlay;
-    otherwise the peer failed or left. Do nothing if the peer is no neighbour."""
+    """Remove a neighbour, and repair the tree (TREE-5). Do nothing if the peer is no neighbour.
+
+    If `stays_in_overlay` is False, the peer failed or left the topic.
+    """
     flag = flags(w)[slot, topic]
     if not flag & _NEIGHBOUR:
         return

@@ -2,8 +2,8 @@
 
 Layout: both lists are in `view_peers`, each ascending: the active list from index 0, the passive list from
 MOST_ACTIVE on. `view_notes` has a number at the same index. For a passive peer it is the round-trip time in
-microseconds plus one, or 0 if that time is unknown. For a neighbour it is twice that, plus one if the link is random.
-All other links are near: `relabel` makes the links with the shortest round-trip times near.
+microseconds plus one, or 0 if that time is unknown. For a neighbour it is twice this number, plus one if the link is
+random. All other links are near: `relabel` makes the links with the shortest round-trip times near.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Applications of partial messages, and their actions after calls of the router (`sim.reference.action_handler`).
+"""Applications that use partial messages, and what they do after a call of the router
+(`sim.reference.action_handler`).
 
-After a call, the applications of the node get the messages that the call delivered, and the partial message that it
-received. After a heartbeat the applications also request late parts from other peers. If an application publishes
-parts, that is another call of the router.
+After a call, the applications of the node get the messages that the call delivered, and the partial message that the
+call received. After a heartbeat, applications also request late parts from other peers. When an application publishes
+parts, it makes another call of the router.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ def dial_named(
 ) -> None:
     """Dial up to DIALS_PER_PRUNE of the `named` peers that a PRUNE names (MESH-6).
 
-    These are the first peers; with 1.1 they are a random sample if the sender is trusted, otherwise none. Connected
-    peers are not dialled, and between two heartbeats at most MAX_DIALS peers are. The named peers are in the arena
-    from `place` on.
+    Without 1.1, dial the first ones. With 1.1, dial a random sample if the sender is trusted, otherwise none. Skip
+    connected peers. Between two heartbeats, dial at most MAX_DIALS named peers. The named peers are in the arena from
+    `place` on.
     """
     has_11 = parameter(w, node, HAS_11) != 0
     most = parameter(w, node, DIALS_PER_PRUNE)

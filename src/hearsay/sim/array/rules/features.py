@@ -135,7 +135,7 @@ def own_use(w: World, node: int, topic: int) -> int:
 
 @kernel
 def note_use(w: World, node: int, slot: int, topic: int, use: int) -> None:
-    """Store a peer's use of partial messages: that in its accepted SUBSCRIBE, 0 after UNSUBSCRIBE (PARTIAL-1)."""
+    """Store a peer's use of partial messages: `use` is in its SUBSCRIBE, and 0 after UNSUBSCRIBE (PARTIAL-1)."""
     if w[PART_WORDS] and parameter(w, node, OWN_FEATURES) & EXCHANGES_PARTS:
         traits(w)[slot, 1 + topic] = use
 

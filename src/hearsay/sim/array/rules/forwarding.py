@@ -214,10 +214,10 @@ def _start_validation(w: World, th: int, now: int, node: int, sender: int, messa
 
 @kernel
 def on_validated(w: World, th: int, now: int, node: int, place: int) -> None:
-    """Handle the application's verdict on a message (SHELL-4). `place` is the index of the values that
-    `_start_validation` stored.
+    """Handle the application's verdict on a message (SHELL-4).
 
-    The caller checks that the node has not restarted since `_start_validation`.
+    `place` is the index of the values that `_start_validation` stored. The caller checks that the node has not
+    restarted since then.
     """
     note = words_at(w, part_place(place, 0))
     message = note[PART_MESSAGE]
@@ -510,7 +510,8 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
 
 @kernel
 def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
-    """Send a message of the node to random peers outside the mesh, as many as the mesh lacks for D (GOSSIP-2)."""
+    """Send a message of the node to random peers outside the mesh, as many as members are missing for D
+    (GOSSIP-2)."""
     topic = messages(w)[message, TOPIC]
     missing = parameter(w, node, DEGREE) - mesh_size(w, node, topic)
     size = _outside(w, th, now, node, topic, IN_MESH)

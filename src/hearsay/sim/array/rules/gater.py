@@ -1,14 +1,14 @@
-"""The peer gater, and the scores of disconnected neighbours: data about peers that outlast a connection.
+"""Data about peers that a node retains after they disconnect: first the peer gater, then retained scores.
 
-The gater ignores messages at random while validation is overloaded (`core.scores.gater`). Layout: the slots of all
-connected peers at an address have the same counts, so a decision reads one slot. The slot of the peer that
-disconnects last keeps the counts of the address, until the time AWAY_UNTIL.
+The gater ignores messages at random while validation is overloaded (`core.scores.gater`). It counts the messages from
+each address. Layout: the slots of all connected peers at an address have the same counts, so a decision reads one
+slot. The slot of the peer that disconnects last retains the counts of the address until the time AWAY_UNTIL.
 
-Kept scores are kernels of `core.scores.records.RetainedPeers`. Only runs with faults or with dials of routers use
-them. Layout: a neighbour of a router with scores keeps its slot when it disconnects, so that the bits of `senders`
-keep their meaning. `retained` has twice the time until which the neighbour's score is kept, plus 1 if the neighbour
-is blameless. It is 0 for connected and for forgotten neighbours. A neighbour is blameless if it has no misbehaviour,
-slowness, mesh failures or invalid messages.
+Retained scores are kernels of `core.scores.records.RetainedPeers`. Only runs with faults or with dials of routers use
+them. Layout: a neighbour of a router with scores retains its slot when it disconnects, so that the bits of `senders`
+retain their meaning. `retained` has twice the time until which the neighbour's score is retained, plus IS_BLAMELESS
+if the neighbour is blameless: it has no misbehaviour, slowness, mesh failures or invalid messages. `retained` is 0
+for connected and for forgotten neighbours.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def restore_gater_counts(w: World, node: int, slot: int) -> None:
 
 @with_gater
 def retain_gater_counts(w: World, now: int, node: int, slot: int) -> None:
-    """Keep the counts of an address when its last peer disconnects (GATER-3).
+    """Retain the counts of an address when its last peer disconnects (GATER-3).
 
-    If the node then keeps more than GATER_RETAINED such addresses, forget the one whose last peer
+    If the node then retains the counts of more than GATER_RETAINED addresses, forget the address whose last peer
     disconnected first.
     """
     for other in range(first_slot(w, node), _end_of_sharing(w, node)):
@@ -262,12 +262,12 @@ def passes_gater(w: World, now: int, node: int, peer: int) -> bool:
     return gater.is_let_in(draw, counted[BROUGHT], sent)
 
 
-# Kept scores.
+# Retained scores.
 
 
 @inlined
 def retains_scores(w: World, node: int) -> bool:
-    """Return whether neighbours of a node may keep their scores when they disconnect."""
+    """Return whether a node may retain the scores of neighbours that disconnect."""
     return w[RETAINS] != 0 and has_scores(w, node)
 
 
@@ -278,9 +278,9 @@ def retains_slots(w: World, node: int) -> bool:
 
 @with_retained
 def restore_score(w: World, node: int, slot: int) -> None:
-    """Let a neighbour that connects continue with its kept score (RETAIN-3).
+    """Let a neighbour that connects continue with its retained score (RETAIN-3).
 
-    If no score was kept, or with UNTIL_RETURN, its counters are set to 0 instead.
+    If no score was retained, or with UNTIL_RETURN, set its counters to 0 instead.
     """
     if not retained(w)[slot] or parameter(w, node, UNTIL_RETURN):
         forget_slot(w, slot)
@@ -292,7 +292,7 @@ def restore_score(w: World, node: int, slot: int) -> None:
 
 @with_retained
 def retain_score(w: World, now: int, node: int, slot: int) -> None:
-    """Keep the score of a neighbour that disconnects, if the parameters allow that (RETAIN-1, RETAIN-2, RETAIN-5)."""
+    """Retain the score of a neighbour that disconnects, if the parameters allow it (RETAIN-1, RETAIN-2, RETAIN-5)."""
     retain = parameter(w, node, RETAIN)
     if not parts.is_kept(score_now(w, now, node, slot), parameter(w, node, NOT_POSITIVE_ONLY) == 0, retain):
         return
@@ -319,9 +319,9 @@ def _is_blameless(w: World, node: int, slot: int) -> bool:
 
 @with_retained
 def _make_room(w: World, node: int) -> None:
-    """If more than MAX_RETAINED scores are kept, forget one of them.
+    """If more than MAX_RETAINED scores are retained, forget the score of the blameless neighbour that left first.
 
-    It is that of the blameless neighbour that left first; without blameless ones, of the neighbour that left first.
+    If no neighbour is blameless, forget the score of the neighbour that left first.
     """
     kept = 0
     first = -1
@@ -341,7 +341,7 @@ def _make_room(w: World, node: int) -> None:
 
 @with_retained
 def forget_old_scores(w: World, now: int, node: int) -> None:
-    """Forget the kept scores whose time is over (RETAIN-3)."""
+    """Forget the retained scores whose time is over (RETAIN-3)."""
     for slot in range(first_slot(w, node), end_slot(w, node)):
         if retained(w)[slot] and parts.is_forgotten(now, retained(w)[slot] >> 1):
             retained(w)[slot] = 0

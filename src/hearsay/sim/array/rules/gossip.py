@@ -113,8 +113,6 @@ _NO_TOPIC = np.uint64(key_of(""))
 def on_ihave(w: World, th: int, now: int, node: int, peer: int, topic: int, ids: int, count: int) -> None:
     """Handle an IHAVE of a peer. Its ids are the `count` words from `ids` on in the arena.
 
-    Since the look-up takes time, find the peer's slot only if an id is new.
-
     Rules: GOSSIP-4, GOSSIP-5, GOSSIP-6, GOSSIP-8.
     """
     if parameter(w, node, ROUTER_KIND) != GOSSIPSUB:
@@ -142,7 +140,7 @@ def on_ihave(w: World, th: int, now: int, node: int, peer: int, topic: int, ids:
     for place in range(ids, ids + count):
         message = arena(w)[place]
         if not was_seen(w, now, node, message):
-            if news == 0:
+            if news == 0:  # the look-up takes time, and most IHAVEs have no new ids
                 slot = find_slot(w, node, peer)
                 asked = lists.value(w, node, NEWS, w[TOPICS] + _REQUESTED_OF, peer, 0)
                 if not may_be_asked(asked, most):
@@ -239,9 +237,9 @@ def forget_requests(w: World, node: int) -> None:
 
 @kernel
 def maintain_fanouts(w: World, th: int, now: int, node: int) -> None:
-    """Forget the fan-outs that were not used for FANOUT_TTL (GOSSIP-12), and fill the others (FANOUT-2).
+    """Remove peers with low scores from fan-outs. Forget the fan-outs that were not used for FANOUT_TTL (GOSSIP-12).
 
-    With FANOUT_AT_PUBLISH the others are not filled. Peers with low scores are removed first.
+    Fill the other fan-outs (FANOUT-2), but not with FANOUT_AT_PUBLISH.
     """
     table = members(w)
     for topic in range(w[TOPICS]):

@@ -225,8 +225,8 @@ def _note_offer(w: World, node: int, group: int, sender: int, offer: int) -> Non
 def _begin_requests(w: World, node: int, group: int) -> None:
     """Add a group to those with requests.
 
-    If there are more than MAX_GROUPS, end the requests of the oldest group without held parts; if all other groups
-    have held parts, those of the oldest group.
+    If there are then more than MAX_GROUPS, end the requests of the oldest other group without held parts. If there is
+    none, end the requests of the oldest group.
     """
     head = part_heads(w)[node, messages(w)[part_lines(w)[group, MESSAGE], TOPIC]]
     last = 0
@@ -286,7 +286,7 @@ def _end_answered_requests(w: World, node: int, group: int) -> None:
 
 @with_parts
 def request_late_parts_again(w: World, group: int) -> bool:
-    """End the requests that were not answered within a whole heartbeat; return whether there were any.
+    """End the requests that were open at the last heartbeat already; return whether there were any.
 
     Each of these parts is requested from another peer that offers it, if there is one. Peers whose requests change
     get the mark IS_CHANGED.

@@ -103,7 +103,7 @@ from hearsay.sim.array.world.slots import end_slot, first_slot, parameter
 
 _GROUP_BYTES = 8
 MESSAGE_AT, _BITS_AT, _SETS_AT = 1, 2, 3
-"""Places of the message, the bits and the first set in the content of a partial message."""
+"""Indices in the content of a partial message: of the message, the bits and the first set."""
 HAS_PARTS, HAS_CLAIM = 1, 2
 """Bits of the content of a partial message."""
 PARTS_SET, HELD_SET, WANTED_SET = range(3)
@@ -226,7 +226,7 @@ def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: i
 
 @with_parts
 def _send_parts(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
-    """Send a peer the parts that it wants, and the application's claim if the claim has news for it (PARTIAL-2).
+    """Send a peer the parts that it wants, and the application's claim if that is news for the peer (PARTIAL-2).
 
     If there are neither parts nor news, send nothing. `gossip`: the partial message is sent as gossip.
     """

@@ -1,8 +1,9 @@
 """Effects of peers' messages and gossip on scores, the gater and promises (`core.mesh.standing`).
 
-An IWANT counts as a promise of the peer to send a message. Layout: promises are a list of the node. An entry has the
-message, the peer, and the time until which the promise must be kept. In the list NEWS (`gossip.py`) further entries
-have the number of a peer's RPCs with IHAVE, and of those with IWANT, since the last heartbeat.
+If a node requests an id by IWANT, the receiver of the IWANT owes the message: this is its promise. Layout: promises
+are a list of the node. An entry has the message, the peer, and the time until which the promise must be kept. In the
+list NEWS (`gossip.py`) further entries have the number of a peer's RPCs with IHAVE, and of those with IWANT, since
+the last heartbeat.
 """
 
 from __future__ import annotations
@@ -159,9 +160,9 @@ def _remove_kept(w: World, node: int, sender: int, message: int) -> None:
 
 @with_11
 def end_control(w: World, th: int, now: int, node: int, sender: int) -> None:
-    """Note the sender's promises for ids that this call requests (PROMISE-1).
+    """When the control parts of an RPC are handled, reset the fields of `control` that are about one RPC.
 
-    Before, reset the fields of `control` that are about one RPC.
+    Then note the sender's promises for the ids that this call requests (PROMISE-1).
     """
     if not uses_11(w, node):
         return

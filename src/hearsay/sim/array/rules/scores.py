@@ -339,7 +339,7 @@ def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bo
 
 @with_scores
 def retain_counters(w: World, now: int, node: int, slot: int, topic: int) -> None:
-    """Update the counters of a topic for a peer that disconnects and whose score is kept (RETAIN-2)."""
+    """Update the counters of a topic for a peer that disconnects and whose score is retained (RETAIN-2)."""
     topic_scores(w)[slot, own_place(w, node, topic), FIRST] = 0.0
     if flags(w)[slot, topic] & IN_MESH:
         count_prune(w, now, node, slot, topic, True)
@@ -360,6 +360,7 @@ def penalise(w: World, node: int, slot: int, amount: float) -> None:
 
 @with_scores
 def _mark_blamed(w: World, slot: int) -> None:
+    """Mark the score of a neighbour as outdated, and the neighbour as not blameless."""
     mark_outdated(w, slot)
     if w[RETAINS]:
         retained(w)[slot] &= ~IS_BLAMELESS

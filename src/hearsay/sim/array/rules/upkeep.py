@@ -62,7 +62,8 @@ from hearsay.sim.array.world.layout import (
 from hearsay.sim.array.world.slots import end_slot, first_slot, is_in, parameter
 
 DRAWN_ABOVE, FIRST_ABOVE, FIRST_FROM = range(3)
-"""Values of OPPORTUNITY_CHOICE: random peers above the median, the first of them, or the first at or above it."""
+"""Values of OPPORTUNITY_CHOICE: the peers that are grafted if the median score of a mesh is low. They are random
+peers with scores above the median, the first such peers, or the first peers with scores from the median on."""
 
 
 @kernel
@@ -197,6 +198,7 @@ def _prune_to_degree(w: World, th: int, now: int, node: int, topic: int, tick: i
 
 @with_11
 def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """GRAFT random dialled peers if the node dialled too few of the members (DEGREE_OUT)."""
     known = candidates(w)[th]
     degree_out = parameter(w, node, DEGREE_OUT)
     if not degree_out:
@@ -216,6 +218,7 @@ def _graft_dialled(w: World, th: int, now: int, node: int, topic: int, tick: int
 
 @with_11
 def _graft_better(w: World, th: int, now: int, node: int, topic: int, tick: int) -> None:
+    """If the median score of the members is too low, GRAFT peers with better scores (OPPORTUNITY_CHOICE)."""
     known = candidates(w)[th]
     size = collect_members(w, th, node, topic)
     _sort_by_score(w, th, now, node, size)

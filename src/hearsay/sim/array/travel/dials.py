@@ -1,9 +1,12 @@
-"""Dials of routers from their beginning to their arrival (`sim.reference.connections.Connections.dial_for_router`).
+"""Dials that routers request, until they arrive (`sim.reference.connections.Connections.dial_for_router`).
+
+A dial arrives at its target after the latency between the two nodes. Then `run/dispatch.py` connects the nodes or
+lets the dial fail.
 
 Layout: a thread stores the new dials of its nodes in the first DIALS of its lines of `dials`. Between two parts of a
-bucket, these dials move to `arrivals`, a heap of ARRIVALS lines. The fields of a line are: the time at which the dial
-arrives, the node that dials, the number of the dial (DIALS_MADE counts dials), the target of the dial, the time at
-which the node dialled, and STARTS of the node at that time (LIFE).
+bucket, these dials move to `arrivals`, a heap of ARRIVALS lines, which begins with the next dial to arrive. The
+fields of a line are: the time at which the dial arrives, the node that dials, the number of the dial (DIALS_MADE
+counts dials), the target of the dial, the time at which the node dialled, and STARTS of the node at that time (LIFE).
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ from hearsay.sim.reference.connections import MAX_DIALS
 
 ARRIVES, DIALLER, _NUMBER, TARGET, DIALLED, LIFE = range(6)
 BY_ROUTER = 1 << 32
-"""A bit in the payload of PEER_CONNECTED: the event ends a dial of the router. The bits below it are LIFE of the
-dial."""
+"""A bit in the payload of PEER_CONNECTED: the connection answers a dial of the node's router. The bits below are LIFE
+of the dial."""
 _NEVER = 1 << 62
 
 with_dials = only_with(HAS_DIALS)
@@ -72,8 +75,8 @@ def next_arrival(w: World) -> int:
 
 @with_dials
 def collect_dials(w: World) -> None:
-    """Move new dials from `dials` to the heap `arrivals`. If dials of a node arrive at the same time, they keep their
-    order."""
+    """Move new dials from `dials` to the heap `arrivals`. Dials of a node that arrive at the same time keep the order
+    in which they began."""
     heap = arrivals(w)
     for th in range(w[THREADS]):
         for made in range(control(w)[th, DIALS]):

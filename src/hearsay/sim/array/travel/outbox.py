@@ -1,6 +1,7 @@
 """The outbox of the present call: the parts that the router sends (`core.shell.outbox`).
 
-The parts are packed into RPCs at the end of the call.
+The parts are packed into RPCs at the end of the call. IDONTWANTs wait in `urgent` instead, and RPCs that have no
+other parts (partial messages, test messages) in `alone`.
 
 Layout: `outbox` has an entry for each part and neighbour (`parts.py`). Most calls send one message, or the gossip of
 one topic, to a few neighbours. Then the outbox has the short form: OUT_SHORT is 1, OUT_KEY, OUT_VALUE and OUT_IDS
@@ -209,7 +210,8 @@ def write_word(w: World, th: int, word: int) -> None:
 
 @with_episub
 def begin_announcement(w: World, th: int, topic: int, ids: int, count: int) -> bool:
-    """Begin to send an IHAVE of episub. Do as `begin_ihave` does, but with announcements in place of ids."""
+    """Begin to send an IHAVE of episub, with `count` announcements (`payload.announcement`) in `scratch` from the
+    index `ids` on. Return whether the short form is used."""
     return _begin(w, th, tree_key(0, topic), tree_value(IHAVE, count), ids)
 
 
@@ -224,8 +226,8 @@ def put_announcement(w: World, th: int, slot: int, topic: int, ids: int, count: 
 
 @with_episub
 def put_tree_part(w: World, th: int, slot: int, kind: int, topic: int, ids: int, count: int) -> None:
-    """Put a part of episub, with its ids in `scratch`, into the outbox. Parts of episub are sent in the order in
-    which they are put."""
+    """Put a part of episub into the outbox. `ids` is the index in `scratch` of its `count` ids or words of content.
+    Parts of episub are sent in the order in which they are put."""
     _put(w, th, slot, tree_key(control(w)[th, OUT_COUNT], topic), tree_value(kind, count), ids)
 
 
@@ -408,7 +410,8 @@ def _fits_an_event(w: World, th: int, ids: int, count: int) -> bool:
 
 @kernel
 def _send_gossip(w: World, th: int, now: int, node: int, copies: int, topic: int, ids: int, count: int) -> None:
-    """Send an IHAVE in events. An event has the first message, and a bit for each further message."""
+    """Send an IHAVE to the neighbours in the first `copies` entries, as events. An event has the first message, and
+    for each further one a bit: bit i for the message with the number of the first plus 1 + i."""
     known = scratch(w)[th]
     first = known[ids]
     others = 0

@@ -1,9 +1,10 @@
-"""Entries of the outbox, and kernels that write their parts into the arena, with the sizes of the parts on the wire.
+"""Entries of the outbox: their order, the encoded sizes of their parts, and kernels that write parts into the arena.
 
 Layout: an entry is a slot, a key, a value and the index of the part's ids in `scratch`. In place of the index, a
 PRUNE has its content (`prune_extras`). The key has three fields: a class (one or more kinds of parts), a topic and a
-message. So entries that are sorted by slot and key are in the order of parts in RPCs. Only GRAFT and PRUNE share a
-class; their order is not that of keys."""
+message. So entries that are sorted by slot and key are in the order of parts in RPCs. There is one exception: GRAFT
+and PRUNE share MESH_CLASS, and `sending.py` sends the parts of this class by kind.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +91,8 @@ TREE_CLASS = 2 + len(CONTROL)
 """The class of all parts of episub. The key of such a part has the index of the entry in the outbox in place of the
 topic, and the topic in place of the message."""
 _TREE_KIND = 8
-"""The number of lowest bits for the kind, in the value of an entry with a part of episub. The bits above are the
-number of ids."""
+"""The number of bits of the kind, the lowest bits in the value of an entry with a part of episub. The bits above are
+the number of ids."""
 with_features = only_with(HAS_FEATURES)
 
 
@@ -168,15 +169,15 @@ def hops_from(w: World, node: int, message: int) -> Any:
 
 @kernel
 def hops_named(w: World, node: int, message: int) -> int:
-    """Return the value of the field with the hops in the node's copies in a tree: the hops that the node's router
-    computed, plus one."""
+    """Return the value of the hops field in copies that the node sends in a tree: the hops that its router computed,
+    plus one."""
     return (kept32(w)[node, column(w, message), KEPT_HOPS] >> 1) + 1
 
 
 @kernel
 def has_one_hop_count(w: World, node: int, message: int, via: int) -> bool:
-    """Return whether a copy has no field with its hops, or one with the real number of hops. Then the copy fits into
-    an event, which has room for only one number of hops."""
+    """Return whether a copy has no hops field, or one with the real number of hops from the publisher to its
+    receiver. Then it fits into an event, which has room for one number of hops."""
     if not w[HAS_EPISUB] or not names_hops(via):
         return True
     return hops_named(w, node, message) == hops_from(w, node, message)
@@ -217,8 +218,8 @@ def subscription_bytes(w: World, topic: int, use: int) -> int:
 
 @kernel
 def entry_part(w: World, th: int, node: int, place: int, count: int) -> Part:
-    """Return the part of the entry `place`; its size does not include the framing. `count` is the number of entries
-    with ids of an IWANT."""
+    """Return the part of the entry `place`; its size does not include the framing. If the part is an IWANT, `count`
+    is the number of its ids."""
     entry = outbox(w)[th, place]
     part_class = entry[KEY] >> CLASS_SHIFT
     topic = entry[KEY] >> TOPIC_SHIFT & ID_MASK
@@ -244,8 +245,10 @@ def entry_part(w: World, th: int, node: int, place: int, count: int) -> Part:
 
 @kernel
 def extra_words(w: World, entries: Any, place: int, following: int) -> Any:
-    """Return the number of words that the part of the entries from `place` to `following` needs after its first
-    eight. These further words are ids, or the content of a part without ids."""
+    """Return the number of words that a part needs after its first eight: ids, or the content of a part without ids.
+
+    The part is that of the entries from `place` to `following` - 1.
+    """
     part_class = entries[place, KEY] >> CLASS_SHIFT
     if part_class == IHAVE_CLASS:
         return entries[place, VALUE]
@@ -262,7 +265,7 @@ def extra_words(w: World, entries: Any, place: int, following: int) -> Any:
 
 @kernel
 def write_entries(w: World, th: int, node: int, rpc: int, index: int, at: int, place: int, following: int) -> int:
-    """Write the part of the entries from `place` to `following` as part `index` of an RPC.
+    """Write the part of the entries from `place` to `following` - 1 as part `index` of an RPC.
 
     `at` is the index of the part's ids, counted from the first word of the RPC. Return this index for the next part.
     """
@@ -342,8 +345,7 @@ def mesh_control_bytes(w: World, topic: int, kind: int, extras: int) -> int:
 
 @kernel
 def framed_control_bytes(control_part: int) -> int:
-    """Return the bytes of an RPC with its framing that has only one control part; `control_part` are its own
-    bytes."""
+    """Return the bytes of a framed RPC that consists of one control part of `control_part` bytes."""
     return framed_size(rpc_size_of_parts(0, True, control_part))
 
 

@@ -1,7 +1,7 @@
 """Kernels that make RPCs from the entries of the outbox, and send RPCs to neighbours.
 
-A neighbour gets one RPC, or one RPC for each part (OUT-1, OUT-2). The kernels that send an RPC serve runs whose links
-need memory, and all other runs.
+A neighbour gets one RPC, or one RPC for each part (OUT-1, OUT-2). If links need no memory of their own
+(`world/slots.py`), an RPC that fits into an event is not written into the arena.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def send_in_event(
 ) -> None:
     """Send a copy of an RPC that fits into the two words of an event, in a run whose links need no memory.
 
-    `common` is the common part of the hashes of all copies (`record.sending`).
+    `common` is what `record.sending` returned for the part.
     """
     peer = peers(w)[slot]
     delay = latency(w, node, peer)
@@ -176,6 +176,7 @@ def send_framed(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> 
 
 @kernel
 def send_entries(w: World, th: int, now: int, node: int, count: int) -> None:
+    """Send the parts of the first `count` entries: each neighbour's parts in one RPC, or each part in one RPC."""
     entries = outbox(w)[th]
     sort_entries(entries, count)
     coalesce = parameter(w, node, COALESCE)
@@ -186,7 +187,8 @@ def send_entries(w: World, th: int, now: int, node: int, count: int) -> None:
         kept = start
         while end < count and entries[end, SLOT] == slot:
             if kept > start and entries[kept - 1, KEY] == entries[end, KEY]:
-                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:  # of messages the first stays, else the last
+                # If keys are equal, the first message remains, or the last part of another class.
+                if entries[end, KEY] >> CLASS_SHIFT != MESSAGE_CLASS:
                     entries[kept - 1, VALUE] = entries[end, VALUE]
                     entries[kept - 1, IDS] = entries[end, IDS]
             else:
@@ -245,7 +247,7 @@ def _send_topic_part(w: World, th: int, now: int, node: int, place: int) -> None
 
 @kernel
 def _send_in_one_rpc(w: World, th: int, now: int, node: int, slot: int, start: int, end: int) -> None:
-    """Send one RPC with all parts for a neighbour: the entries from `start` to `end` (OUT-1)."""
+    """Send one RPC with all parts for a neighbour: the entries from `start` to `end` - 1 (OUT-1)."""
     entries = outbox(w)[th]
     parts = 0
     words = 0
@@ -312,8 +314,8 @@ def _part_end(entries: Any, place: int, end: int) -> Any:
 
 @kernel
 def new_part_rpc(w: World, th: int, node: int, place: int, following: int) -> int:
-    """Allocate an RPC with only one part, that of the entries from `place` to `following`, and return it. The caller
-    adds the framing."""
+    """Allocate and return an RPC with only the part of the entries from `place` to `following` - 1. The caller adds
+    the framing."""
     rpc = allocate(w, th, HEADER + PART + extra_words(w, outbox(w)[th], place, following))
     arena(w)[rpc] = 1
     write_entries(w, th, node, rpc, 0, HEADER + PART, place, following)

@@ -3,12 +3,13 @@
 A copy is a sure duplicate if its receiver has seen the message already when the copy is sent. It changes nothing at
 the receiver. So it is counted as received when it is sent, and is not queued. Nearly all copies of IHAVEs and two of
 five copies of messages are sure duplicates. The bits of the receiver in `seen` are slow to load. They are prefetched
-when a copy is sent, and the copy waits in `leaving` until the bits are in the processor's cache. This is done with
-DEFERS.
+when a copy is sent, and the copy waits in `leaving` until the bits are in the processor's cache. This is done only if
+DEFERS is set.
 
 Layout: `leaving` has a ring of ROOM lines for each thread. A line has the time of arrival, word 0 of the event
 without its time, and word 1. When the ring is full, its older half is queued. All RPCs go through the ring, so the
-RPCs on a link keep their order."""
+RPCs on a link keep their order.
+"""
 
 from __future__ import annotations
 
@@ -187,8 +188,8 @@ def time_to_leave(w: World, size: int) -> int:
 
 @kernel
 def reserve_uplink(w: World, node: int, size: int, now: int) -> int:
-    """Let an RPC of `size` bytes leave the node after all its earlier RPCs; return the time at which its last byte is
-    sent. This is `now` if uplinks have no limit."""
+    """Reserve the node's uplink for an RPC of `size` bytes, after all earlier RPCs. Return the time at which its last
+    byte is sent; this is `now` if uplinks have no limit."""
     if not w[UPLINK]:
         return now
     leaves = max(nodes64(w)[node, UPLINK_FREE], now) + time_to_leave(w, size)
@@ -273,11 +274,10 @@ def is_left_out(w: World, node: int, peer: int, rpc: int, index: int, message: i
 
 @kernel
 def without_parts(w: World, th: int, time: int, node: int, peer: int, rpc: int, message: int, sequence: int) -> int:
-    """Return an RPC without the copies of a message, which are withdrawn, or without the parts that are lost.
+    """Leave out parts of an RPC, and record them as dropped: lost parts if `message` is -1, otherwise withdrawn
+    copies of this message.
 
-    If `message` is -1, leave out the parts that are lost, otherwise the copies of this message. Record the parts that
-    are left out. If no part is left out, the result is the RPC itself; if all parts are left out, it is -1; otherwise
-    it is a new RPC.
+    Return the RPC itself if no part is left out, -1 if all parts are, otherwise a new RPC.
     """
     parts = arena(w)[rpc]
     reason = Reason.LOST if message < 0 else Reason.WITHDRAWN
@@ -310,7 +310,7 @@ def without_parts(w: World, th: int, time: int, node: int, peer: int, rpc: int, 
 def transmit(
     w: World, th: int, sent_at: int, arrival: int, link: int, node: int, peer: int, rpc: int, sequence: int
 ) -> None:  # fmt: skip
-    """Record a sent RPC, and queue its arrival without the parts that are lost."""
+    """Count and record an RPC that is sent, and queue its arrival without the parts that are lost."""
     bytes_out(w)[node] += rpc_bytes(w, rpc)
     for index in range(arena(w)[rpc]):
         part = part_at(w, rpc, index)

@@ -63,7 +63,7 @@ from hearsay.sim.array.world.queue import push
 from hearsay.sim.array.world.slots import parameter
 
 NEXT_LEAVES = len(EventKind) + 1
-"""The kind of the event that an uplink has sent an RPC, and can send the next RPC."""
+"""The kind of an event: an uplink has sent an RPC, and can send the next one."""
 _BUSY_UNTIL, _FIRST, _LAST, _IS_DUE, _EARLIER = range(5)
 _NEXT, _LINK, _RPC, _SEQUENCE, _REQUESTED, _TAKES, _URGENT = range(7)
 _NONE = -1
@@ -78,8 +78,8 @@ def has_queue(w: World, node: int) -> bool:
 
 @with_queues
 def start_uplink(w: World, th: int, now: int, node: int) -> None:
-    """Create an empty uplink when a node starts. Release the latest uplinks from before the start that have no
-    NEXT_LEAVES event."""
+    """Create an empty uplink when a node starts. Release its earlier uplinks, the latest first, until one still has a
+    NEXT_LEAVES event in the queue."""
     earlier = more64(w)[node, UPLINK_AT]
     while earlier != _NONE and not words_at(w, earlier)[_IS_DUE]:
         release(w, th, earlier)
@@ -97,8 +97,8 @@ def start_uplink(w: World, th: int, now: int, node: int) -> None:
 
 @with_queues
 def queue_up(w: World, th: int, now: int, node: int, link: int, rpc: int, sequence: int) -> None:
-    """Put an RPC into the queue of the node's uplink. An RPC that is only an IDONTWANT overtakes all RPCs that are
-    not."""
+    """Put an RPC into the queue of the node's uplink. An RPC that consists of an IDONTWANT is put behind other
+    waiting RPCs of this kind, and before all others."""
     at = allocate(w, th, 7)
     hold(w, th, at)
     hold(w, th, rpc)
