@@ -15,6 +15,7 @@ from hearsay.report.comparison_page import write_comparison_report
 from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
 from hearsay.report.study_page import write_study_report
 from hearsay.report.svg import scale_of_axis, scale_of_values
+from hearsay.report.what_ran import seed_words
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.comparison import ComparisonRequest, compare, sides
 from hearsay.studies.packs import Row
@@ -251,3 +252,7 @@ def test_titles_are_said_once_and_points_of_the_front_by_their_name(swept, writt
     assert labels
     assert set(labels) <= set(swept.study.axes[1].labels)
     assert "Labels: D &lt;i&gt;." in page
+
+
+def test_only_consecutive_seeds_are_a_range():
+    assert [seed_words(seeds) for seeds in ((4,), (1, 2), (1, 2, 3), (1, 5, 9))] == ["4", "1, 2", "1…3", "1, 5, 9"]

@@ -44,7 +44,9 @@ def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
 
 
 def seed_words(seeds: Sequence[int]) -> str:
-    return f"{seeds[0]}…{seeds[-1]}" if len(seeds) > 2 else ", ".join(map(str, seeds))
+    """Return seeds in words. More than two consecutive seeds are a range."""
+    is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}…{seeds[-1]}" if is_range else ", ".join(map(str, seeds))
 
 
 def command_line(command: str) -> Html:
