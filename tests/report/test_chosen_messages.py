@@ -14,7 +14,7 @@ from runs_with_tables import analysed, stories
 from test_write_report import Read
 
 from chromium import opened
-from hearsay.report.carried_messages import carry_messages, packed_integers
+from hearsay.report.animated_messages import add_messages, packed_integers
 from hearsay.report.run_page import figures_of, write_report
 from hearsay.report.runs import open_runs
 
@@ -81,7 +81,7 @@ def test_where_not_all_fit_the_ends_of_the_lists_come_first_and_the_page_says_so
     selection = open_runs(runs)
     room = 8_000
     figures = figures_of(selection.runs)
-    carry_messages(figures, selection.runs, room)
+    add_messages(figures, selection.runs, room)
     (spread,) = (figure for figure in figures if figure.id == "spread")
     for each, (_, words) in zip(spread.series, spread.notes, strict=True):
         carried = [one["number"] for one in each["messages"]]
@@ -98,6 +98,7 @@ def test_without_a_trace_the_typical_message_is_played_and_nothing_else(runs, tm
     (series,) = page.figure("spread")["series"]
     assert [one["number"] for one in series["messages"]] == [series["lists"]["typical"]]
     assert "of 12 messages: the trace is missing" in page.text
+    assert "hearsay watch RUN" not in page.text
 
 
 def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):

@@ -182,7 +182,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
         ((tmp_path / "none",), 1, "no such run folder"),
         ((run, "--out", "x.html"), 2, "--figures and --out"),
         ((run, run), 2, "given twice"),
-        ((write_empty_run(tmp_path / "empty"),), 1, "there is nothing to draw in the given runs"),
+        ((write_empty_run(tmp_path / "empty"),), 1, "the input has no data for any figure"),
     ):
         ended = hearsay("report", *arguments, "--figures", tmp_path / "more")
         assert (ended.returncode, ended.stderr.count("\n")) == (code, 1), ended.stderr

@@ -125,7 +125,7 @@ def test_routers_have_their_colours_in_a_study(tmp_path):
     assert charts.legend == {3: "gossipsub", 0: "floodsub"} == charts.front_legend
     assert {curve.colour for curve in charts.curves(BY_NAME[SPEED])[0].curves} == {0, 3}
     (front, *_) = charts.fronts
-    assert {charts.name_of(spot.point, front) for spot in front.points} == {"0"}
+    assert {charts.short_name(spot.point, front) for spot in front.points} == {"0"}
 
 
 @pytest.mark.parametrize("width", [400, 1024, 1400])
@@ -228,7 +228,7 @@ def test_the_page_of_a_comparison(tmp_path):
     assert strips.count('class="mark"') == 7 * 5 * 2
     ran = re.sub(r"<[^>]+>", " ", page.split('id="ran"')[1]).replace("&#x27;", "'")
     assert "both: with network.nodes=30, workload.messages=3" in page
-    assert "They differ in: loss.rate." in ran
+    assert "The runs differ in: loss.rate." in ran
     assert f" {asked.command} ".replace("<", "&lt;").replace(">", "&gt;") in ran
     assert re.search(r"hearsay simulate scenarios/[0-9a-f]{12}\.toml --seed 1", ran)
     assert all(row["trace_hash"] in ran for row in results.values())

@@ -314,7 +314,7 @@ def test_the_report_says_what_ran(tmp_path):
     runs = [simulated(tmp_path / router, router) for router in ("gossipsub", "floodsub")]
     text = report(tmp_path, *runs).text
     assert "2 runs only the router differs 9 nodes 1 message of 100 bytes one seed: 1 " in text
-    assert "They differ in: router.kind" in text
+    assert "The runs differ in: router.kind" in text
     assert 'id="differ"' not in (tmp_path / "report.html").read_text()
     for run in runs:
         assert json.loads((run / "summary.json").read_text())["trace_hash"] in text

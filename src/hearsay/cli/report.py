@@ -86,7 +86,7 @@ def _report(runs: Sequence[Path], out: Path | None, explain: bool) -> Path:
         if explain:
             click.echo(f"hearsay: {words}", err=True)
 
-    return write_report(runs, out, explain=explain, say=say)
+    return write_report(runs, out, explain=explain, log=say)
 
 
 def _figures(folders: Sequence[Path], where: Path) -> int:

@@ -79,9 +79,9 @@ def section_parts(explanation: Explanation, part: Section, max_rows: int = MAX_R
 def path_picture(message: Message, path: MessagePath | FastPath, until_us: int, width: int = svg.WIDE) -> Html:
     """Draw a path over time, from the publication to `until_us` microseconds later."""
     if isinstance(path, MessagePath):
-        stretches, held = list(_steps(path)), list(_first_copies(message, path))
+        drawn_steps, copies = list(_steps(path)), list(_first_copies(message, path))
     else:
-        stretches, held = list(_fast_steps(path)), list(_fast_copies(message, path))
+        drawn_steps, copies = list(_fast_steps(path)), list(_fast_copies(message, path))
     names = [name if len(name) <= _MAX_NAME_LENGTH else f"…{name[1 - _MAX_NAME_LENGTH :]}"
              for name in map(message.node, path.nodes)]  # fmt: skip
     left = 16 + 7 * max(len(name) for name in names)
@@ -98,7 +98,7 @@ def path_picture(message: Message, path: MessagePath | FastPath, until_us: int, 
     for lane, name in enumerate(names):
         parts.append(svg.line(left, down(lane), width - _RIGHT, down(lane), "axis"))
         parts.append(svg.text(name, left - 8, down(lane) + 4, class_="value", anchor="end"))
-    for each in stretches:
+    for each in drawn_steps:
         start, end = (down(lane) for lane in each.lanes)
         x, end_x = across(each.from_us), across(each.until_us)
         if start == end:
@@ -106,7 +106,7 @@ def path_picture(message: Message, path: MessagePath | FastPath, until_us: int, 
         else:
             drawn = svg.line(x, start, end_x, end, "flight control" if each.is_control else "flight")
         parts.append(svg.coloured(each.colour, tag("title", each.words), drawn))
-    parts += [svg.circle((across(us), down(lane)), 4.5, "had", words) for lane, us, words in held]
+    parts += [svg.circle((across(us), down(lane)), 4.5, "had", words) for lane, us, words in copies]
     about = f"A lane for each of {len(names)} nodes, from the publication to {scale.ticks[-1][1]} after it."
     return svg.picture(width, height, parts, f"The path to {message.node(path.nodes[-1])}", about)
 
@@ -122,7 +122,7 @@ def legend(path: MessagePath | FastPath) -> Html:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _DrawnStep:
     """A drawn step of a path: a line between the lanes of two nodes, or a bar on one lane.
 
     A lane is the horizontal line of a node; the lanes are in the order of the path.
@@ -136,7 +136,7 @@ class _Stretch:
     is_control: bool = False
 
 
-def _steps(path: MessagePath) -> Iterator[_Stretch]:
+def _steps(path: MessagePath) -> Iterator[_DrawnStep]:
     for lane, hop in enumerate(path.hops):
         for each in hop.times:
             look = step_look(each.step)
@@ -144,7 +144,7 @@ def _steps(path: MessagePath) -> Iterator[_Stretch]:
             words = f"{look['name']}: {milliseconds_exactly(each.took_us)}"
             is_control = each.step in (Step.ANNOUNCED, Step.ASKED)
             lanes = lane + start, lane + end
-            yield _Stretch(lanes, each.from_us, each.until_us, look["colour"], words, is_control)
+            yield _DrawnStep(lanes, each.from_us, each.until_us, look["colour"], words, is_control)
 
 
 def _first_copies(message: Message, path: MessagePath) -> Iterator[tuple[int, int, str]]:
@@ -153,14 +153,14 @@ def _first_copies(message: Message, path: MessagePath) -> Iterator[tuple[int, in
         yield lane, us, f"{message.node(node)} had it after {milliseconds_exactly(message.us_after(us))}"
 
 
-def _fast_steps(path: FastPath) -> Iterator[_Stretch]:
+def _fast_steps(path: FastPath) -> Iterator[_DrawnStep]:
     had_us = path.hops[0].sent_us
     for lane, hop in enumerate(path.hops):
         if hop.sent_us > had_us:
             words = f"waited for a connection or a copy: {milliseconds_exactly(hop.sent_us - had_us)}"
-            yield _Stretch((lane, lane), had_us, hop.sent_us, step_look(Step.HELD)["colour"], words)
+            yield _DrawnStep((lane, lane), had_us, hop.sent_us, step_look(Step.HELD)["colour"], words)
         words = f"on the link: {milliseconds_exactly(hop.arrived_us - hop.sent_us)}"
-        yield _Stretch((lane, lane + 1), hop.sent_us, hop.arrived_us, step_look(Step.LINE)["colour"], words)
+        yield _DrawnStep((lane, lane + 1), hop.sent_us, hop.arrived_us, step_look(Step.LINE)["colour"], words)
         had_us = hop.had_us
 
 
@@ -247,8 +247,8 @@ class RadialTree:
 
 
 def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTree:
-    """Arrange the nodes of a tree in rings. The ring of a node is its number of hops. If that is None, it is the next
-    ring after the parent's, or ring 1 without a parent.
+    """Arrange the nodes of a tree in rings. The ring of a node is its number in `hops`. If the number is None,
+    the node is in the ring after the parent's or, without a parent, in ring 1.
 
     `parents` has the index of each node's parent, or -1. A parent comes before its children. Nodes without a parent
     divide the full turn among themselves, in their order; children divide the angle of their parent. Angles are in
@@ -279,8 +279,8 @@ def radial_tree(parents: Sequence[int], hops: Sequence[int | None]) -> RadialTre
     return RadialTree(0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), angle, ring, radii)
 
 
-def _radii(crowds: NDArray[np.int64]) -> Floats:
-    gaps = 0.12 + np.sqrt(crowds / max(1, int(crowds[1:].max())))
+def _radii(nodes_per_ring: NDArray[np.int64]) -> Floats:
+    gaps = 0.12 + np.sqrt(nodes_per_ring / max(1, int(nodes_per_ring[1:].max())))
     gaps[0] = 0
     radii = np.cumsum(gaps)
     return radii / radii[-1] * 0.48

@@ -67,7 +67,9 @@ class Figure:
     notes: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
     """Remarks below the chart, each about a view."""
     absent: list[tuple[View, str]] = field(default_factory=list[tuple[View, str]])
-    """Views without a series, each with the reason. The page shows `why_empty` for a view without both."""
+    """Views without a series, each with the reason. For a view with neither a series nor a reason, the page shows
+    `why_empty`.
+    """
     wide: bool = False
     optional: bool = False
     """True if only some routers have such data. Then the chart is left out if it has no series."""

@@ -24,11 +24,11 @@ def delivery_cdf(figure: Figure, runs: Sequence[Run]) -> None:
         latencies, shares = cdf(column(rows, "latency_us") / 1000, column(rows, "deliveries"))
         if len(latencies):
             figure.add(view, x=latencies, y=shares)
-    if figure.x is not None and any(_long_tail(line) for line in figure.series):
+    if figure.x is not None and any(_has_long_tail(line) for line in figure.series):
         figure.x = replace(figure.x, scale="log")
 
 
-def _long_tail(line: dict[str, Any]) -> bool:
+def _has_long_tail(line: dict[str, Any]) -> bool:
     """Return True if the slowest delivery took so long that, on a linear axis, all others would be close together."""
     median = next(x for x, share in zip(line["x"], line["y"], strict=True) if share >= 0.5)
     return bool(line["x"][-1] > LONG_TAIL * max(median, 1))
@@ -64,9 +64,9 @@ def delivery_over_time(figure: Figure, runs: Sequence[Run]) -> None:
             figure.add(view, panel=_RATIO, x=times, y=ratios, dots=True)
             times, up = _thinned(nodes, lambda group: float(column(group, "nodes_up").min()))
             figure.add(view, panel=_NODES, x=times, y=up, step=True)
-    nodes_move = any(len(set(each["y"])) > 1 for each in figure.series if each["panel"] == _NODES)
-    figure.series = [each for each in figure.series if each["x"] and (nodes_move or each["panel"] == _RATIO)]
-    if not nodes_move:
+    nodes_change = any(len(set(each["y"])) > 1 for each in figure.series if each["panel"] == _NODES)
+    figure.series = [each for each in figure.series if each["x"] and (nodes_change or each["panel"] == _RATIO)]
+    if not nodes_change:
         figure.panels = [replace(figure.panels[_RATIO], height=240), figure.panels[_NODES]]
 
 
@@ -97,10 +97,12 @@ def control_overhead(figure: Figure, runs: Sequence[Run]) -> None:
     for run in runs:
         table = run.read("control", "topic", "kind", "bytes", "bytes_share")
         for view in run.views:
-            all_rows = view.rows_and_loose(table).to_pylist()
+            all_rows = view.rows_and_those_without_topic(table).to_pylist()
             rows = [row for row in all_rows if row["bytes"] is not None]
             if all_rows and not rows:
-                figure.absent.append((view, f"not measured: {run.why_not('bytes_out') or 'no bytes are known'}."))
+                figure.absent.append(
+                    (view, f"not measured: {run.why_unmeasured('bytes_out') or 'no bytes are known'}.")
+                )
             elif rows and not view.nodes:
                 figure.absent.append((view, "not measured: the number of nodes is unknown."))
             elif view.nodes and rows:
@@ -122,7 +124,7 @@ def load_per_node(figure: Figure, runs: Sequence[Run]) -> None:
     for run in runs:
         table = run.without_scripts(run.read("traffic", "topic", "node", "bytes_out"))
         table = table.filter(compute.is_valid(table.column("bytes_out")))
-        reason = run.why_not("evenness")
+        reason = run.why_unmeasured("evenness")
         for view in run.views:
             rows = view.rows(table)
             loads = column(rows.group_by("node").aggregate([("bytes_out", "sum")]), "bytes_out_sum")
@@ -171,7 +173,7 @@ HOPS_UNKNOWN = "Rings follow the senders in the traces; real nodes do not measur
 
 
 def spread_of_a_message(figure: Figure, runs: Sequence[Run]) -> None:
-    unknown = any(run.why_not("hops") for run in runs)
+    unknown = any(run.why_unmeasured("hops") for run in runs)
     figure.question += f" {HOPS_UNKNOWN if unknown else HOPS}"
     columns = ("topic", "message", "node", "remote", "after_us", "hops", "via")
     for _, view, rows in figure.rows(runs, *columns):

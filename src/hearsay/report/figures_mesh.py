@@ -33,8 +33,8 @@ def degree_over_time(chart: Figure, runs: Sequence[Run]) -> None:
             if not compute.max(rows.column("degree_max")).as_py():
                 chart.absent.append((view, NO_MESH))
                 continue
-            look = _last_look(rows.slice(len(rows) - 1).to_pylist()[0])
-            chart.notes.append((view, f"tree {look}" if panel == _TREE else look))
+            shape = _shape_words(rows.slice(len(rows) - 1).to_pylist()[0])
+            chart.notes.append((view, f"tree {shape}" if panel == _TREE else shape))
             rows = rows.take(evenly(len(rows), BUCKETS))
             degrees = {"y": "degree_mean", "low": "degree_min", "high": "degree_max"}
             lines = {name: column(rows, degree) for name, degree in degrees.items()}
@@ -65,7 +65,7 @@ def tree_in(rows: Any) -> Any:
     return rows.filter(compute.equal(rows.column("layer"), TREE_LAYER))
 
 
-def _last_look(row: Row) -> str:
+def _shape_words(row: Row) -> str:
     parts: list[str] = []
     if row["components"] is not None:
         parts.append("connected" if row["components"] == 1 else plural(row["components"], "component"))

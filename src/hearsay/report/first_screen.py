@@ -2,12 +2,12 @@
 
 Rules:
 
-* The table has a row per run and topic; on a narrow screen it becomes a list per question. A bar shows a value as a
-  share of the largest value of its column.
+* The table has a row per run and topic; on a narrow screen it becomes a list per question. In each column, the
+  largest value has the longest bar. Bars begin at 0, or at the value `bars_from` of `assets/overview.toml`.
 * The best and the worst value of a column are marked if they differ as displayed. Only values of complete runs are
   marked, because a run that ended early sent less. A mark compares single runs and so proves no difference; the
   header has the number of seeds.
-* Settings that differ are listed next to the table. If the runs have different routers, the settings of the routers
+* Settings that differ are listed above the table. If the runs have different routers, the settings of the routers
   are not in the list. If only the router differs, the header says so. Incomplete runs have a badge in the table.
 """
 
@@ -76,7 +76,7 @@ def differences(selection: Selection) -> Html:
 
 
 def _differences(selection: Selection) -> Iterator[tuple[str, Html]]:
-    """Yield the name of each setting or size that differs, and its values, each with the runs that have it."""
+    """Yield the name of each setting, size or seed that differs, and its values, each with the runs that have it."""
     runs = selection.runs
     rows = [run.headlines[0] if run.headlines else {"nodes": None, "messages": None, "seconds": None} for run in runs]
     values = {
@@ -169,7 +169,7 @@ def _cells(selection: Selection, views: Sequence[View], metric: Metric) -> list[
 def not_measured(run: Run, metric: Metric) -> Html:
     """Return "n/m" for a metric that a run lacks; the reason appears when the reader hovers over it."""
     measured_as = _COLUMNS.get(metric.name, {}).get("measured_as") or _WORDS["measured_as"].get(metric.name, "")
-    reason = run.why_not(measured_as)
+    reason = run.why_unmeasured(measured_as)
     return tag("span", "n/m", class_="faint", title=f"not measured: {reason}" if reason else "not measured")
 
 

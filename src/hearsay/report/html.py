@@ -78,8 +78,8 @@ def write_file(path: Path, content: str | bytes, what: str = "report") -> None:
 
 
 def _is_report(file: BinaryIO) -> bool:
-    """Return True if a file begins like a report and names Hearsay in its head or, as reports of 0.1 do, its
-    footer.
+    """Return True if a file begins like a report and names Hearsay in its head. Reports of version 0.1 have the name
+    in the footer.
     """
     head = file.read(_HEAD_BYTES)
     if not head.startswith(_BEGINNING):
@@ -225,9 +225,9 @@ def labelled_table(
 def cut_table(
     heads: Sequence[str], rows: Sequence[Sequence[object]], label: str, text: Collection[int], most: int
 ) -> Html:
-    """Return a labelled table of the first `most` rows and, if there are more, a note with the number of these."""
+    """Return a labelled table of the first `most` rows and, if there are further rows, a note with their number."""
     table, more = labelled_table(heads, rows[:most], label, text), len(rows) - most
-    note = tag("p", f"{count(more)} more are in the output of --json.", class_="faint") if more > 0 else ""
+    note = tag("p", f"{count(more)} more rows are in the output of --json.", class_="faint") if more > 0 else ""
     return join([table, note])
 
 

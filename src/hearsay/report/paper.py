@@ -144,12 +144,14 @@ def write_sheets(sheets: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
     with styled():
         written = [path for name, drawn in sheets for path in save(drawn, folder, name)]
     if not written:
-        raise ReportError(f"{folder}: there is nothing to draw in the given runs; analyse them first")
+        raise ReportError(f"{folder}: no figure was written: the input has no data for any figure")
     return written
 
 
 def save(drawn: Any, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PDF and PNG, and return the files. Raise `ReportError` if a file exists that is not ours."""
+    """Write a figure as PDF and PNG, and return the files. Raise `ReportError` if such a file exists and is not of
+    Hearsay.
+    """
     files = {kind: folder / f"{name}.{kind}" for kind in KINDS}
     for path in files.values():
         require_own_or_nothing(path, _is_figure, "figure", "--figures")

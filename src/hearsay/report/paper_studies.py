@@ -160,5 +160,5 @@ def _name_points(axes: Any, charts: StudyCharts, x: Scale, y: Scale) -> None:
             across, up = axes.transData.transform(place)
             if all(abs(across - left) > _NAME_PIXELS or abs(up - low) > _LINE_PIXELS for left, low in taken):
                 taken.append((across, up))
-                name = as_label(charts.name_of(one.point, front), 24)
+                name = as_label(charts.short_name(one.point, front), 24)
                 axes.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=6)

@@ -3,8 +3,9 @@ open.
 
 Rules:
 
-* One file, no network: a policy forbids every request, and only this page's own script and style run.
-* Words are HTML and need no script. Charts are data, drawn by the script of the page when their section is open.
+* One file, no network: the content security policy of the page forbids every request, and
+  all scripts and styles except the page's own.
+* Texts are HTML and need no script. Charts are data, drawn by the script of the page when their section is open.
 * An element of one topic has `data-topic`; the script hides the topics that are not chosen. Without the script, the
   page shows all topics.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from hearsay.metrics import shown_in, without_unknown
 from hearsay.number_text import count, percent, plural, seconds, text_of
 from hearsay.report import figures_delivery, figures_mesh, first_screen, palette
-from hearsay.report.carried_messages import carry_messages
+from hearsay.report.animated_messages import add_messages
 from hearsay.report.figure import Figure, declared_figures
 from hearsay.report.first_screen import named, not_measured
 from hearsay.report.html import (
@@ -55,14 +56,14 @@ from hearsay.report.worth_explaining import worth_explaining
 from hearsay.studies.settings import command_of
 from hearsay.trace.folder.own_folders import held_by
 
-MAX_LINES = 60
+MAX_ROWS = 60
 """Maximum rows of the table of metrics, and of the table of disturbances."""
 _SCRIPTS = ("dom.js", "lines.js", "bars.js", "pictures.js", "spread.js", "page.js")
 _FACTS = (("seed", "seed"), ("engine", "engine"), ("trace hash", "trace_hash"))
 FIRST = ("latency", "churn")
 """The ids of the charts on the first screen."""
 _PHASES = ("before", "during", "after")
-DRAW: Mapping[str, Callable[[Figure, Sequence[Run]], None]] = {
+ADD_SERIES: Mapping[str, Callable[[Figure, Sequence[Run]], None]] = {
     "latency": figures_delivery.delivery_cdf,
     "churn": figures_delivery.delivery_over_time,
     "latency-over-time": figures_delivery.latency_over_time,
@@ -77,16 +78,16 @@ DRAW: Mapping[str, Callable[[Figure, Sequence[Run]], None]] = {
     "spread": figures_delivery.spread_of_a_message,
     "picture": figures_mesh.mesh_picture,
 }
-"""By the id of a chart in `assets/figures.toml`: the function that adds the series of the chart."""
+"""The function that adds the series of a chart, by the id of the chart in `assets/figures.toml`."""
 REPORT = "report.html"
 
 
 def write_report(
-    runs: Sequence[Path], out: Path | None, *, explain: bool = False, say: Callable[[str], None] = lambda _: None
+    runs: Sequence[Path], out: Path | None, *, explain: bool = False, log: Callable[[str], None] = lambda _: None
 ) -> Path:
     """Write the report of runs, by default into the folder of the first run, and return its path.
 
-    `explain` adds explanations of messages even for large runs and for several runs. `say` is called with texts about
+    `explain` adds explanations of messages even for large runs and for several runs. `log` is called with texts about
     the progress of the explanations. Raise `ReportError` if a run cannot be read or the report cannot be written.
     """
     target = runs[0] / REPORT if out is None else out
@@ -95,8 +96,8 @@ def write_report(
     if out is None and held_by(runs[0].resolve()) is None:
         raise ReportError(f"{runs[0]}: is not a folder of Hearsay; give --out")
     figures = figures_of(selection.runs)
-    carry_messages(figures, selection.runs)
-    explained = worth_explaining(selection, explain, say)
+    add_messages(figures, selection.runs)
+    explained = worth_explaining(selection, explain, log)
     write_report_file(target, run_page(selection, figures, explained))
     return target
 
@@ -108,7 +109,7 @@ def figures_of(runs: Sequence[Run]) -> list[Figure]:
     """
     figures = list(declared_figures())
     for each in figures:
-        DRAW[each.id](each, runs)
+        ADD_SERIES[each.id](each, runs)
     figures = [each for each in figures if each.series or not each.optional]
     if all(run.of_real_nodes for run in runs):
         figures = [each for each in figures if each.series]
@@ -116,7 +117,7 @@ def figures_of(runs: Sequence[Run]) -> list[Figure]:
         there = {(one["run"], one["topic"]) for one in each.series}
         there |= {(view.run, view.place) for view, _ in each.absent}
         for run in runs:
-            reason = run.why_not(each.measured_as)
+            reason = run.why_unmeasured(each.measured_as)
             each.absent.extend(
                 (view, f"not measured: {reason}.")
                 for view in run.views
@@ -144,7 +145,7 @@ def run_page(selection: Selection, figures: Sequence[Figure], explained: Html) -
             _all_metrics(selection),
             _disturbances(selection),
             explained,
-            what_ran([_ran(selection, index) for index in range(len(selection.runs))]),
+            what_ran([_shown_run(selection, index) for index in range(len(selection.runs))]),
             _quality(selection),
             _definitions(),
         ),
@@ -167,7 +168,7 @@ def definitions() -> dict[str, tuple[str, str]]:
     return {name: (entry["word"], entry["text"].strip().replace("\n", " ")) for name, entry in entries.items()}
 
 
-def _ran(selection: Selection, index: int) -> ShownRun:
+def _shown_run(selection: Selection, index: int) -> ShownRun:
     run = selection.runs[index]
     facts = {title: str(run.summary[name]) for title, name in _FACTS if name in run.summary}
     command = None if run.settings is None else command_of(["simulate", run.folder / SCENARIO])
@@ -193,7 +194,7 @@ def _toolbar(selection: Selection) -> Html:
 def _all_metrics(selection: Selection) -> Html:
     """Return a table with all metrics of all runs and topics."""
     lines = _lines(selection)
-    drawn = lines[:MAX_LINES]
+    drawn = lines[:MAX_ROWS]
     reported = shown_in("report")
     known = (each.name for each in reported if any(row.get(each.column) is not None for _, _, row in drawn))
     metrics = without_unknown(reported, known)
@@ -214,18 +215,22 @@ def _all_metrics(selection: Selection) -> Html:
 
 
 def _lines(selection: Selection) -> list[tuple[int, str, Row]]:
-    """Return the run, the topic and the metrics of each row: first those of all topics together, then by topic."""
+    """Return the run, the topic and the metrics of each row of the table: first of all topics together, then of
+    single topics, those with the lowest delivery first.
+    """
     found = [(index, topic_name(row), row) for index, run in enumerate(selection.runs) for row in run.headlines]
     order = {topic: place for place, topic in enumerate(worst_first(selection.runs))}
     found.sort(key=lambda line: (order[line[1]], line[0]))
-    if not selection.overall:
+    if not selection.has_all_topics:
         return found
     overall = [view.headline for run in selection.runs for view in run.views[:1]]
     return [*((index, ALL_TOPICS, row) for index, row in enumerate(overall)), *found]
 
 
 def _disturbances(selection: Selection) -> Html:
-    """Return a table of delivery ratios before, during and after each disturbance, or all disturbances together."""
+    """Return a table of delivery ratios before, during and after each disturbance and, if a run has several, all
+    disturbances together.
+    """
     rows: list[list[object]] = []
     heads = ["run", "topic", "disturbance", *_PHASES, "healed after"]
     for index, run in enumerate(selection.runs):
@@ -242,8 +247,8 @@ def _disturbances(selection: Selection) -> Html:
                 rows.append(cells)
     if not rows:
         return Html("")
-    more = tag("p", f"{count(MAX_LINES)} of {count(len(rows))} rows.") if len(rows) > MAX_LINES else ""
-    table = labelled_table(heads, rows[:MAX_LINES], "Delivery around disturbances", range(3))
+    more = tag("p", f"{count(MAX_ROWS)} of {count(len(rows))} rows.") if len(rows) > MAX_ROWS else ""
+    table = labelled_table(heads, rows[:MAX_ROWS], "Delivery around disturbances", range(3))
     return folded("Disturbances", "disturbances", table, more)
 
 
@@ -265,7 +270,7 @@ def _notes(selection: Selection, figure: Figure) -> Html:
     notes: list[Html] = []
     for view, note in figure.notes:
         run = join([named(selection, view.run), ": "]) if len(selection.runs) > 1 else ""
-        topic = tag("span", f"{selection.topics[view.place]}: " if selection.overall else "", class_="topic")
+        topic = tag("span", f"{selection.topics[view.place]}: " if selection.has_all_topics else "", class_="topic")
         notes.append(tag("li", run, topic, note, data_topic=view.place, data_run=view.run))
     return tag("ul", *notes, class_="notes") if notes else Html("")
 
@@ -299,7 +304,7 @@ def _data(selection: Selection, figures: Sequence[Figure]) -> Html:
         {
             "runs": [shortened(run.label, 40) for run in selection.runs],
             "figures": [each.to_json() for each in figures],
-            "overall": selection.overall,
+            "overall": selection.has_all_topics,
             "colours": selection.colours,
             "marks": palette.MARKS,
         }

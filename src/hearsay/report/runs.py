@@ -65,7 +65,7 @@ class View:
     """The row of the table `headline` about the topic; for all topics together, the row of `all_topics`."""
     nodes: int | None
     """Number of the topic's nodes (see `Run.nodes_of`) or, for all topics, of the run's nodes; None if unknown."""
-    alone: bool
+    is_only_topic: bool
     """True if the topic is the only one of the run."""
 
     def rows(self, table: Any) -> Any:
@@ -74,11 +74,11 @@ class View:
             return table
         return table.filter(compute.equal(table.column("topic"), self.topic))
 
-    def rows_and_loose(self, table: Any) -> Any:
+    def rows_and_those_without_topic(self, table: Any) -> Any:
         """Return the rows of a result table that are about the topic. If the run has no other topic, include rows
         without a topic (IWANT, connections).
         """
-        if self.topic is None or not self.alone:
+        if self.topic is None or not self.is_only_topic:
             return self.rows(table)
         return table.filter(compute.equal(compute.fill_null(table.column("topic"), self.topic), self.topic))
 
@@ -110,13 +110,13 @@ class Run:
         """
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
-    def why_not(self, figure: str) -> str | None:
+    def why_unmeasured(self, figure: str) -> str | None:
         """Return the reason in the table `measured` why a figure was not measured; None if it was measured."""
         return self._unmeasured.get(figure)
 
     @property
     def of_real_nodes(self) -> bool:
-        """Return True if any figure was not measured (`why_not`). This is so only in runs of real nodes."""
+        """Return True if any figure was not measured (`why_unmeasured`). This is so only in runs of real nodes."""
         return bool(self._unmeasured)
 
     def without_scripts(self, table: Any) -> Any:
@@ -205,7 +205,7 @@ class Selection:
         return self.colours[run] % palette.COUNT
 
     @property
-    def overall(self) -> bool:
+    def has_all_topics(self) -> bool:
         """Return True if the first entry of `topics` is `ALL_TOPICS`."""
         return len(self.topics) > 1
 
@@ -365,13 +365,13 @@ def _bytes(run: Run, rows: Sequence[Any]) -> dict[str, float | None]:
     found: dict[str, float | None] = {"control_bytes_share": share}
     if every and loads.sum():
         mean = float(loads.sum()) / every
-        rooms = (row["bytes_out_mean"] / row["uplink_share_mean"] for row in rows if row["uplink_share_mean"])
-        room = next(rooms, None)
-        found |= {"bytes_out_mean": mean, "uplink_share_mean": None if room is None else mean / room}
-        if run.why_not("evenness") is None:
+        capacities = (row["bytes_out_mean"] / row["uplink_share_mean"] for row in rows if row["uplink_share_mean"])
+        capacity = next(capacities, None)
+        found |= {"bytes_out_mean": mean, "uplink_share_mean": None if capacity is None else mean / capacity}
+        if run.why_unmeasured("evenness") is None:
             most = float(loads.max())
             found |= {"bytes_out_max_over_mean": most / mean, "bytes_out_gini": _gini(loads, every)}
-            found["uplink_share_max"] = None if room is None else most / room
+            found["uplink_share_max"] = None if capacity is None else most / capacity
     return found
 
 

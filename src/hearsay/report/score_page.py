@@ -28,7 +28,7 @@ _HIGH = 400
 _CARD_WIDE, _CARD_HIGH = 460, 280
 _LABEL_WIDE, _LABEL_SHARE = 150, 0.33
 """Maximum width for the names of thresholds at the right of a picture: in pixels, and as a share of the picture."""
-_LETTERS = 11
+_LINE_HEIGHT = 11
 """Height of a line of text in pixels."""
 
 
@@ -97,7 +97,7 @@ def _thresholds(plot: svg.Plot, lines: Mapping[str, float], right: float) -> Ite
     for name, level in sorted(lines.items(), key=lambda line: line[1]):
         x, y = plot.place(right, level)
         yield svg.line(*plot.place(0.0, level), x, y, "threshold")
-        if not groups or groups[-1][0] - y > _LETTERS:
+        if not groups or groups[-1][0] - y > _LINE_HEIGHT:
             groups.append((y, []))
         groups[-1][1].append("0" if name == "negative" else name)
     for y, names in groups:

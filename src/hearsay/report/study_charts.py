@@ -141,7 +141,7 @@ class StudyCharts:
         """Return the facets of a metric with their curves; an empty list if the metric was not measured."""
         if not self.axes:
             return []
-        found = [Facet(self.where(facet), self._curves(metric, facet)) for facet in self.facets]
+        found = [Facet(self.steps_words(facet), self._curves(metric, facet)) for facet in self.facets]
         return found if any(facet.means for facet in found) else []
 
     def maps(self, metric: Metric) -> list[Facet]:
@@ -174,7 +174,7 @@ class StudyCharts:
         if not chosen:
             return []
         conditions = combinations(self.axes, [number for number in range(len(self.axes)) if number not in chosen])
-        found = [Front(each, tuple(self._measured_points(at(self.swept.points, each)))) for each in conditions]
+        found = [Front(each, tuple(self._measured_points(points_at(self.swept.points, each)))) for each in conditions]
         return [front for front in found if front.points]
 
     @property
@@ -198,19 +198,19 @@ class StudyCharts:
         if self.router_axis is not None:
             axis = self.axes[self.router_axis]
             return dict(zip(colours_of(axis), axis.labels, strict=True))
-        named = [self.where(front.condition) for front in self.drawn_fronts]
+        named = [self.steps_words(front.condition) for front in self.drawn_fronts]
         return dict(enumerate(named)) if any(named) else {}
 
     def colour_of(self, point: Point, front: int) -> int:
         """Return the number of a point's colour and mark: that of its router or, without such an axis, `front`."""
         return front if (axis := self.router_axis) is None else colours_of(self.axes[axis])[point.steps[axis]]
 
-    def where(self, steps: Steps) -> str:
+    def steps_words(self, steps: Steps) -> str:
         """Return steps in words: "loss.rate 0.2, router.degree 6"."""
         return ", ".join(f"{self.axes[axis].name} {self.axes[axis].labels[step]}" for axis, step in steps.items())
 
     def point_name(self, point: Point) -> str:
-        return self.where(dict(enumerate(point.steps)))
+        return self.steps_words(dict(enumerate(point.steps)))
 
     def axes_named(self, front: Front) -> list[int]:
         """Return the indexes of the axes that name the points of a front.
@@ -221,14 +221,14 @@ class StudyCharts:
         shown = front.condition if self.router_axis is None else {self.router_axis}
         return [axis for axis in range(len(self.axes)) if axis not in shown]
 
-    def name_of(self, point: Point, front: Front) -> str:
+    def short_name(self, point: Point, front: Front) -> str:
         """Return the name of a point of a front: its steps on the axes of `axes_named`. If there is only one such
         axis, leave out the name of the axis.
         """
         named = self.axes_named(front)
         if len(named) == 1:
             return self.axes[named[0]].labels[point.steps[named[0]]]
-        return self.where({axis: point.steps[axis] for axis in named})
+        return self.steps_words({axis: point.steps[axis] for axis in named})
 
     def mean_at(self, point: Point, metric: str) -> Mean | None:
         return mean_of(values_at(point, self.swept.results, metric))
@@ -236,7 +236,7 @@ class StudyCharts:
     def _curves(self, metric: Metric, facet: Steps) -> list[Curve]:
         found: list[Curve] = []
         for number, colour in enumerate(self.colours):
-            points = at(self.swept.points, facet if self.lines is None else {**facet, self.lines: number})
+            points = points_at(self.swept.points, facet if self.lines is None else {**facet, self.lines: number})
             means = [(point.steps[self.x], self.mean_at(point, metric.name)) for point in points]
             known = [(step, mean) for step, mean in means if mean is not None]
             if known:
@@ -270,7 +270,7 @@ def colours_of(axis: Axis) -> list[int]:
     return palette.numbers_of(axis.labels) if are_routers else list(range(len(axis.steps)))
 
 
-def at(points: Sequence[Point], steps: Steps) -> list[Point]:
+def points_at(points: Sequence[Point], steps: Steps) -> list[Point]:
     """Return the points with all of these steps, in the order of `points`."""
     return [point for point in points if all(point.steps[axis] == step for axis, step in steps.items())]
 

@@ -263,7 +263,7 @@ def pareto_picture(charts: StudyCharts, width: int = svg.WIDE) -> Html:
             colour = charts.colour_of(one.point, number)
             mark = svg.mark(colour, centre, words, hollow=not one.is_candidate)
             plot.add(svg.coloured(colour, *(svg.line(*low, *high, "reach") for low, high in (across, along)), mark))
-            labels.append((charts.name_of(one.point, front), centre))
+            labels.append((charts.short_name(one.point, front), centre))
     plot.add(*_labels(labels, plot.plane()))
     return plot.svg("p99 latency against copies per delivery")
 

@@ -147,8 +147,8 @@ class Plot:
         self, x: Scale, y: Scale, width: int, height: int, title: str, x_label: str = "", *, part: str = ""
     ) -> None:
         """Create the plot with its axes. `width` and `height` are pixels. `title` is the title of the figure, and
-        `part` the title of this picture if a figure has several. The style sheet hides the title of the figure in a
-        picture if the page shows it above the picture.
+        `part` the title of this picture if a figure has several. If a page shows `title` above the picture, the style
+        sheet hides it in the picture.
         """
         self.width, self.height = width, height
         self._x, self._y = x, y
@@ -228,11 +228,13 @@ def picture(width: int, height: int, parts: Iterable[Html], title: str, about: s
 
 
 WIDE, NARROW = 1080, 340
-"""Widths in pixels of a drawing that has a form for wide and a form for narrow screens."""
+"""Widths in pixels of a drawing for wide screens and of a drawing for narrow screens."""
 
 
 def for_screens(draw: Callable[[int], Html], label: str, class_: str = "") -> Html:
-    """Return a drawing in two widths, so that its text has one size. The style sheet shows the width that fits."""
+    """Return a drawing in two widths, so that its text has the same size on all screens. The style sheet shows the
+    width that fits.
+    """
     wide, narrow = (
         tag("div", draw(width), class_=f"chart {class_} {shown}")
         for width, shown in ((WIDE, "on-wide"), (NARROW, "on-narrow"))
@@ -327,7 +329,7 @@ def legend(entries: Mapping[int, str], *, marked: bool = True) -> Html:
 
 
 def key(number: int, *, marked: bool = True) -> Html:
-    """Return an element with the colour and the mark of a series. A page has it before the name of the series."""
+    """Return the colour and the mark of a series as an element that precedes the name of the series."""
     shape = f" mark-{palette.mark_of(number)}" if marked else ""
     return tag("i", class_=f"key{shape} run-{number % palette.COUNT}", aria_hidden="true")
 

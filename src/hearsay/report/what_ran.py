@@ -37,7 +37,7 @@ def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
         ]
         for ran in all_ran
     ]
-    differ = f"They differ in: {', '.join(keys)}." if keys else "All settings are the same."
+    differ = f"The runs differ in: {', '.join(keys)}." if keys else "All settings are the same."
     differences = tag("p", differ) if len(known) > 1 else ""
     table = labelled_table(heads, rows, "Settings that differ")
     return folded("What ran", "ran", *intro, differences, table, _commands(all_ran), _shared(known))
@@ -72,6 +72,6 @@ def _shared(known: Sequence[Settings]) -> Html:
     if not known:
         return Html("")
     common = shared(known)
-    title = f"{len(common)} settings that all share" if len(known) > 1 else f"All {len(common)} settings"
+    title = f"{len(common)} settings that all runs share" if len(known) > 1 else f"All {len(common)} settings"
     lines = [join([f"{key} = {value_text(value)}"]) for key, value in common.items()]
     return tag("details", tag("summary", title), tag("pre", Html("\n".join(lines))), class_="data")

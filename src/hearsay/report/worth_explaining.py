@@ -58,10 +58,10 @@ class _Notable:
         return f"explained-{self.run}-{self.row['message']}{'-missing' if self.missing else ''}"
 
 
-def worth_explaining(selection: Selection, everything: bool, say: Callable[[str], None]) -> Html:
+def worth_explaining(selection: Selection, everything: bool, log: Callable[[str], None]) -> Html:
     """Return the part of the page about the messages that are worth explaining; empty HTML if there are none.
 
-    With `everything`, messages of large runs and of several runs are also explained. `say` is called with texts about
+    With `everything`, messages of large runs and of several runs are also explained. `log` is called with texts about
     the progress.
     """
     notable = [each for place, run in enumerate(selection.runs) for each in _notable(place, run, len(selection.runs))]
@@ -73,7 +73,7 @@ def worth_explaining(selection: Selection, everything: bool, say: Callable[[str]
         run = selection.runs[each.run]
         if not everything and (len(selection.runs) > 1 or load_manifest(run.folder).trace.rows > MAX_ROWS):
             continue
-        say(f"explaining message {each.row['message']} ({number} of {len(notable)})")
+        log(f"explaining message {each.row['message']} ({number} of {len(notable)})")
         try:
             explanation = explain(open_message(run.folder, str(each.row["message"])), None, each.missing)
             explained[each.id] = _article(each, explanation)

@@ -27,7 +27,7 @@ function drawLines(box, figure, series) {
   const panels = [...figure.panels.entries()].filter(([index]) => series.some((each) => (each.panel ?? 0) === index));
   const heights = panels.map(([, panel]) => panel.height);
   const height = heights.reduce((sum, each) => sum + each + gap, 0) + 24;
-  const about = `${series.length} curves. Arrow keys move along the ${figure.x.label}.`;
+  const about = `${series.length} curves. Arrow keys move along the x axis.`;
   const surface = drawing(box, figure, `0 0 ${width} ${height}`, "lines", about);
 
   const allX = series.flatMap((each) => each.x);

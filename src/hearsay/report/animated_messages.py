@@ -11,7 +11,8 @@ Rules:
   only the typical message. The page states the number of its messages, and the reason if it does not have all.
 * A message is packed as integers, column by column. Nodes and times are differences from the previous delivery. A
   parent is the index of the delivery minus the index of the parent, or 0 without a parent. A ring is the difference
-  from the ring outside the parent's ring. An angle is the difference from the parent's angle.
+  from the first ring outside the parent's, or from ring 1 without a parent. An angle is the difference from the
+  parent's angle, or from 0.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _Series:
     """The messages of a topic of a run."""
 
     chart_series: dict[str, Any]
-    """The series in the chart `spread`; `_carry` changes its key `messages` and adds the key `lists`."""
+    """The series in the chart `spread`; `_add_messages` changes its key `messages` and adds the key `lists`."""
     view: View
     run: Run
     known: Any
@@ -77,30 +78,31 @@ class _Series:
     lists: dict[str, int]
     """The numbers of the typical message and of the messages in `_LISTS`, by name."""
     trace: RunFacts | None = None
-    why_not: str = ""
+    trace_error: str = ""
     """The reason why the trace cannot be read; empty if it can."""
 
-    def most(self, room: int, rows: int) -> int:
-        """Return the approximate number of messages that fit into `room` bytes and whose deliveries are in `rows`
-        rows of the trace; 0 without a trace.
+    def max_messages(self, max_bytes: int, max_rows: int) -> int:
+        """Return the approximate number of messages that fit into `max_bytes` bytes and whose deliveries are in
+        `max_rows` rows of the trace; 0 without a trace.
         """
         if self.trace is None:
             return 0
         largest = min(MAX_DELIVERIES, compute.max(self.known.column("delivered")).as_py() or 0)
         there = max(1, sum(file.rows for file in self.trace.files("message")))
-        return min(room // (_MESSAGE_BYTES + _DELIVERY_BYTES * largest), rows * len(self.known) // there)
+        return min(max_bytes // (_MESSAGE_BYTES + _DELIVERY_BYTES * largest), max_rows * len(self.known) // there)
 
 
-def carry_messages(figures: Sequence[Figure], runs: Sequence[Run], room: int = MAX_BYTES) -> None:
+def add_messages(figures: Sequence[Figure], runs: Sequence[Run], max_bytes: int = MAX_BYTES) -> None:
     """Pack the messages of the chart `spread`, add further messages from the traces of the runs, and add notes with
-    the numbers of messages. All messages together have at most `room` bytes, or only the typical messages are there.
+    the numbers of messages. All messages together have at most `max_bytes` bytes, or only the typical messages are
+    there.
     """
     for figure in figures:
         if figure.id == ID:
             all_series = [_series(runs, each) for each in figure.series]
             for _, same in groupby(sorted(all_series, key=lambda one: one.view.place), lambda one: one.view.place):
-                _carry(list(same), room // len(all_series), MAX_ROWS // len(all_series))
-            figure.notes.extend((one.view, _words(one)) for one in all_series)
+                _add_messages(list(same), max_bytes // len(all_series), MAX_ROWS // len(all_series))
+            figure.notes.extend((one.view, _note(one)) for one in all_series)
 
 
 def _series(runs: Sequence[Run], chart_series: dict[str, Any]) -> _Series:
@@ -118,25 +120,25 @@ def _series(runs: Sequence[Run], chart_series: dict[str, Any]) -> _Series:
         if (run.folder / MANIFEST).exists():
             one.trace = load_runs([run.folder])[0]
         else:
-            one.why_not = NO_TRACE
+            one.trace_error = NO_TRACE
     except RunFolderError as error:
-        one.why_not = str(error)
+        one.trace_error = str(error)
     return one
 
 
-def _carry(same: Sequence[_Series], room: int, rows: int) -> None:
-    """Add the messages of one topic in several runs. Each run may use `room` bytes and read about `rows` rows."""
-    most = min((one.most(room, rows) for one in same if one.trace is not None), default=0)
-    named = list(dict.fromkeys(number for one in same for number in one.lists.values()))
+def _add_messages(same: Sequence[_Series], max_bytes: int, max_rows: int) -> None:
+    """Add the messages of one topic in several runs. For each run, read about `max_rows` rows, and add at most
+    `max_bytes` bytes.
+    """
+    most = min((one.max_messages(max_bytes, max_rows) for one in same if one.trace is not None), default=0)
+    named = [number for one in same for number in one.lists.values()]
     for one in same:
-        typical = one.lists[TYPICAL]
         own = one.known.column("message").to_pylist()
         others = [own[place] for place in evenly(len(own), max(1, most)).tolist()]
-        wanted = [each for each in dict.fromkeys([*one.lists.values(), *named, *others]) if each != typical]
-        there = set(own)
-        chosen = [each for each in wanted if each in there][:most]
+        there = set(own) - {one.lists[TYPICAL]}
+        chosen = [each for each in dict.fromkeys([*one.lists.values(), *named, *others]) if each in there][:most]
         drawn = [*one.chart_series["messages"], *_read(one, chosen)]
-        one.chart_series["messages"] = list(_within(room, _packed(one, drawn)))
+        one.chart_series["messages"] = list(_within(max_bytes, _packed(one, drawn)))
         carried = {each["number"] for each in one.chart_series["messages"]}
         one.chart_series["lists"] = {name: number for name, number in one.lists.items() if number in carried}
 
@@ -151,7 +153,7 @@ def _read(one: _Series, chosen: Sequence[int]) -> Iterator[dict[str, Any]]:
             lambda rows: (rows[Column.EVENT] == TraceEvent.DELIVER) & np.isin(rows[Column.MESSAGE], chosen),
         )  # fmt: skip
     except RunFolderError as error:
-        one.why_not = str(error)
+        one.trace_error = str(error)
         return
     rows = selected(rows, np.lexsort((rows[Column.PEER], rows[Column.TIME_US], rows[Column.MESSAGE])))
     lines = {line["message"]: line for line in one.known.to_pylist()}
@@ -191,10 +193,10 @@ def _packed(one: _Series, drawn: Sequence[dict[str, Any]]) -> Iterator[dict[str,
         if line is not None:
             at_us = None if line["published_us"] is None else line["published_us"] - one.run.start_us
             times = ((at_us, 1e6), (line["p50_us"], 1e3), (line["max_us"], 1e3))
-            at, half, last = numbers(None if us is None else us / scale for us, scale in times)
+            values = *(None if us is None else us / scale for us, scale in times), line["ratio"]
+            at, half, last, ratio = numbers(values)
             entry |= {"publisher": None if one.run.is_script(line["publisher"]) else line["publisher"]}
-            entry |= {"at": at, "half": half, "last": last}
-            entry |= {"delivered": line["delivered"], "ratio": numbers([line["ratio"]])[0]}
+            entry |= {"at": at, "half": half, "last": last, "delivered": line["delivered"], "ratio": ratio}
         yield entry | _packed_deliveries(each)
 
 
@@ -215,28 +217,27 @@ def _packed_deliveries(drawn: dict[str, Any]) -> dict[str, Any]:
     return {"count": len(nodes), "rings": drawn["rings"], "vias": drawn["vias"], "packed": packed}
 
 
-def _within(room: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the first message, and the following ones as long as the JSON of all of them has at most `room` bytes."""
+def _within(max_bytes: int, messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the first message, and then messages as long as all of them have at most `max_bytes` bytes of JSON."""
     used = 0
     for place, message in enumerate(messages):
         used += len(json_for_script(message)) + 1
-        if place and used > room:
+        if place and used > max_bytes:
             return
         yield message
 
 
-def _words(one: _Series) -> str:
-    """Return in words how many messages of the series are on the page, and why not all."""
-    carried, known = len(one.chart_series["messages"]), len(one.known)
-    if carried >= known:
+def _note(one: _Series) -> str:
+    """Return in words how many messages of the series are on the page, and the reason if some are not."""
+    shown, known = len(one.chart_series["messages"]), len(one.known)
+    if shown >= known:
         return "the only message" if known == 1 else f"all {count(known)} messages"
     more = "`hearsay watch RUN` plays any message"
-    if carried == 1:
-        why = f": {one.why_not}" if one.why_not else ": the others are too large"
-        return f"only message {one.lists[TYPICAL]} of {plural(known, 'message')}{why}; {more}"
-    why = f" ({one.why_not})" if one.why_not else ""
+    if shown == 1:
+        why = one.trace_error or f"the others are too large; {more}"
+        return f"only message {one.lists[TYPICAL]} of {plural(known, 'message')}: {why}"
     which = "named messages, and others evenly spread over the run"
-    return f"{count(carried)} of {plural(known, 'message')}{why}: {which}; {more}"
+    return f"{count(shown)} of {plural(known, 'message')}: {which}; {more}"
 
 
 def packed_integers(values: NDArray[np.int64]) -> str:
