@@ -44,7 +44,7 @@ from hearsay.watch.node import (
     RemoteNode,
     RowStream,
     SharedNames,
-    piece_of,
+    parse_line,
 )
 from hearsay.watch.picture import Picture
 from hearsay.watch.server import KEEP_ALIVE_S, WatchServer
@@ -205,7 +205,7 @@ def test_wrong_addresses_are_one_line(arguments, code, words, tmp_path):
 def test_a_piece_is_read_as_it_was_said(peers, topics, rows, can):
     line = Piece(peers, topics, rows, can).line()
     assert line.count(b"\n") == 2
-    found = piece_of(line.removeprefix(b"data: "))
+    found = parse_line(line.removeprefix(b"data: "))
     assert (found.peers, found.topics, found.can) == (peers, topics, can)
     assert np.array_equal(found.rows, rows)
 
@@ -215,7 +215,7 @@ def test_a_piece_is_read_as_it_was_said(peers, topics, rows, can):
 )).map(lambda found: json.dumps(found).encode()))  # fmt: skip
 def test_any_line_is_a_piece_or_refused(line):
     try:
-        found = piece_of(line)
+        found = parse_line(line)
     except MalformedLine:
         return
     assert isinstance(found, Piece)
@@ -232,9 +232,9 @@ def test_any_line_is_a_piece_or_refused(line):
     ids=["rows", "names", "letters"],
 )
 def test_a_piece_has_so_much_and_no_more(most, more):
-    piece_of(most.line().removeprefix(b"data: "))
+    parse_line(most.line().removeprefix(b"data: "))
     with pytest.raises(MalformedLine):
-        piece_of(more.line().removeprefix(b"data: "))
+        parse_line(more.line().removeprefix(b"data: "))
 
 
 def first_received(said):

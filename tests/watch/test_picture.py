@@ -15,7 +15,7 @@ from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.rows import no_rows
 from hearsay.trace.language.schema import Column, TraceEvent
 from hearsay.watch.broadcast import History
-from hearsay.watch.links import MOST_MOVES, DrawnNodes, Links
+from hearsay.watch.links import MOST_JOINS_AND_LEAVES, DrawnNodes, Links
 from hearsay.watch.picture import BYTES, COPIES, DELIVERED, PUBLISHED, Picture
 from hearsay.watch.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
 
@@ -107,7 +107,7 @@ def test_a_large_network_is_shown_by_cells(rows):
     picture.add_rows(rows)
     for spread in picture.spreads.by_number.values():
         whole = picture.spreads.density(spread.serial, 1 << 60)
-        assert sum(whole["due"]) == spread.awaited.count
+        assert sum(whole["due"]) == spread.due.count
         assert sum(whole["arrived"]) == spread.reached
         of_message = rows[
             (rows[:, Column.MESSAGE] == int(spread.name)) & (rows[:, Column.EVENT] == TraceEvent.DELIVER)
@@ -241,11 +241,11 @@ def test_nothing_grows_with_the_run():
     assert "messages" not in picture.changes(0)
     picture.add_rows(published(MOST_FORGOTTEN + 3 * MOST_MESSAGES))
     assert len(picture.spreads.forgotten) == MOST_FORGOTTEN
-    joins = published(MOST_MOVES + 5)
+    joins = published(MOST_JOINS_AND_LEAVES + 5)
     joins[:, Column.EVENT] = TraceEvent.JOIN
     joins[:, Column.PEER] = np.arange(len(joins))
     picture.add_rows(joins)
-    assert len(picture.links.moves) == MOST_MOVES
+    assert len(picture.links.joins_and_leaves) == MOST_JOINS_AND_LEAVES
     assert len(picture.links.members_at(0, len(joins))) == len(joins)
 
 

@@ -123,9 +123,9 @@ class History:
         open frame.
         """
         if len(self._frames) % 2:
-            again = self._frames.pop()
-            again.add(self._open)
-            self._open, self._in_open = again, self._in_open + self._stride
+            last = self._frames.pop()
+            last.add(self._open)
+            self._open, self._in_open = last, self._in_open + self._stride
         for one, other in zip(self._frames[::2], self._frames[1::2], strict=True):
             one.add(other)
         self._frames = self._frames[::2]

@@ -41,7 +41,9 @@ MOST_NODES = 64
 
 @dataclass(slots=True)
 class _Joined:
-    """One of the nodes. `names` is None while the node is disconnected; `can` has the requests that it accepts."""
+    """One of the nodes. `names` is None while the node is disconnected; `can` has the requests that the node
+    accepts.
+    """
 
     remote: RemoteNode
     names: SharedNames | None = None
@@ -85,7 +87,7 @@ class JoinedNodesSource:
 
     def step(self, broadcast: Broadcast) -> None:
         now_us = time_ns() // 1000 - self._origin_us
-        self._take_pieces(broadcast, now_us)
+        self._process_pieces(broadcast, now_us)
         self._show(now_us)
         broadcast.add_names(list(self._peers), list(self._topics))
         gone = sum(joined.names is None for joined in self._nodes)
@@ -111,34 +113,34 @@ class JoinedNodesSource:
                 continue
             return
 
-    def _take_pieces(self, broadcast: Broadcast, now_us: Micros) -> None:
+    def _process_pieces(self, broadcast: Broadcast, now_us: Micros) -> None:
         for _ in range(MOST_PIECES):
             try:
                 joined, piece = self._pieces.get_nowait()
             except Empty:
                 return
             if piece is None:
-                self._gone(joined, now_us)
+                self._set_down(joined, now_us)
                 continue
             if joined.names is None:
                 joined.names, joined.can = SharedNames(self._peers, self._topics), piece.can
-                can = {deed for each in self._nodes for deed in each.can}
+                can = {action for each in self._nodes for action in each.can}
                 broadcast.add_state(can=sorted(can))
             try:
                 rows = joined.names.translated(piece)
             except MalformedLine:
-                self._gone(joined, now_us)
+                self._set_down(joined, now_us)
                 joined.remote.close()
                 continue
             rows[:, Column.TIME_US] -= self._origin_us
-            self._wait(rows, now_us)
+            self._add_waiting(rows, now_us)
 
-    def _gone(self, joined: _Joined, now_us: Micros) -> None:
+    def _set_down(self, joined: _Joined, now_us: Micros) -> None:
         if joined.own != NONE:
             self._append(np.array([node_down_row(now_us, joined.own, NONE)], dtype=np.int64), now_us)
         joined.names = None
 
-    def _wait(self, rows: Rows, now_us: Micros) -> None:
+    def _add_waiting(self, rows: Rows, now_us: Micros) -> None:
         room = MOST_WAITING - len(self._waiting)
         self._unseen += max(len(rows) - room, 0)
         self._append(rows[:room], now_us)
@@ -161,17 +163,17 @@ class JoinedNodesSource:
         self.picture.add_rows(rows)
 
     def _perform(self, request: dict[str, Any]) -> Changes | None:
-        deed = request.get("do")
-        if deed not in ("node", "publish", "stop") or "place" not in request:
+        action = request.get("do")
+        if action not in ("node", "publish", "stop") or "place" not in request:
             return None
         node = self.picture.drawn.numbers[int(request["place"])]
         joined = next((joined for joined in self._nodes if joined.own == node), None)
-        if deed == "node":
+        if action == "node":
             return {**self.picture.node(request["place"]), "can": [] if joined is None else joined.can}
         if joined is None or joined.names is None:
             raise Refused("this page is not connected to the node")
-        asked: dict[str, Any] = {"do": deed, "place": OWN}
-        if deed == "publish":
+        asked: dict[str, Any] = {"do": action, "place": OWN}
+        if action == "publish":
             if request.get("topic") not in joined.names.topics:
                 raise Refused("the node does not know that topic")
             asked["topic"] = joined.names.topics.index(request["topic"])

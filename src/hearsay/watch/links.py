@@ -31,7 +31,7 @@ MOST_MEMBERSHIPS = 20_000_000
 """Maximum stored memberships, and maximum stored nodes that are up. Further memberships and nodes are not shown."""
 MOST_OBSERVERS = 64
 """Maximum nodes that are stored for each peer that does not trace: this is the maximum of nodes on a page."""
-MOST_MOVES = 20_000
+MOST_JOINS_AND_LEAVES = 20_000
 """Maximum joins and leaves that are stored with their times."""
 _ADDS = {TraceEvent.GRAFT, TraceEvent.EAGER, TraceEvent.ADD_PEER}
 _REMOVES = {TraceEvent.PRUNE, TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN, TraceEvent.REMOVE_PEER}
@@ -98,9 +98,9 @@ class Links:
         self.members: dict[int, dict[int, int]] = {}
         """Number of links of each member of a topic, by topic and node."""
         self._memberships = 0
-        self.moves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_MOVES)
+        self.joins_and_leaves: deque[tuple[Micros, int, int, bool]] = deque(maxlen=MOST_JOINS_AND_LEAVES)
         """Joins and leaves: time, topic, node, and True for a join."""
-        self._moved_up: dict[int, bool] = {}
+        self._changed_up: dict[int, bool] = {}
         self._changed: dict[Link, bool] = {}
 
     def add_rows(self, rows: Rows) -> None:
@@ -133,17 +133,17 @@ class Links:
         """Return the changes since the last call: places of nodes, each with True if it went up and False if it went
         down; new links; removed links.
         """
-        moved, changed = list(self._moved_up.items()), self._changed
-        self._moved_up, self._changed = {}, {}
+        up_changes, changed = list(self._changed_up.items()), self._changed
+        self._changed_up, self._changed = {}, {}
         added = [link for link, there in changed.items() if there]
-        return moved, added, [link for link, there in changed.items() if not there]
+        return up_changes, added, [link for link, there in changed.items() if not there]
 
     def members_at(self, topic: int, time_us: Micros) -> Ints:
-        """Return the members of a topic at a past time, by the last `MOST_MOVES` joins and leaves. The rows of a
+        """Return the members of a topic at a past time, computed from the stored joins and leaves. The rows of a
         message may come after the row with which a node leaves.
         """
         members = set(self.members.get(topic, ()))
-        for when, where, node, joined in reversed(self.moves):
+        for when, where, node, joined in reversed(self.joins_and_leaves):
             if when <= time_us:
                 break
             if where == topic:
@@ -167,21 +167,21 @@ class Links:
         link = (layer, *places)
         if exists and link not in self.links and NOT_DRAWN not in places and len(self.links) < MOST_LINKS:
             self.links[link] = None
-            self._note(link, True)
+            self._record_change(link, True)
         elif not exists and link in self.links:
             del self.links[link]
-            self._note(link, False)
+            self._record_change(link, False)
 
     def _join(self, now_us: Micros, topic: int, node: int) -> None:
         if self._memberships < MOST_MEMBERSHIPS and node not in self.members.setdefault(topic, {}):
             self.members[topic][node] = 0
             self._memberships += 1
-            self.moves.append((now_us, topic, node, True))
+            self.joins_and_leaves.append((now_us, topic, node, True))
 
     def _leave(self, now_us: Micros, topic: int, node: int) -> None:
         if self.members.get(topic, {}).pop(node, None) is not None:
             self._memberships -= 1
-            self.moves.append((now_us, topic, node, False))
+            self.joins_and_leaves.append((now_us, topic, node, False))
 
     def _set_up(self, node: int, place: int, is_up: bool) -> None:
         if is_up and len(self.up) < MOST_MEMBERSHIPS:
@@ -189,10 +189,10 @@ class Links:
         elif not is_up:
             self.up.discard(node)
         if place != NOT_DRAWN:
-            self._moved_up[place] = is_up
+            self._changed_up[place] = is_up
 
     def _observe(self, node: int, peer: int, place: int, connected: bool) -> None:
-        """Note that a node is connected to a peer that does not trace its starts, or no longer is."""
+        """Record that a node has connected to a peer, which does not trace its starts, or disconnected from it."""
         observers = self._observers.pop(peer, set[int]())
         if not connected:
             observers.discard(node)
@@ -209,9 +209,9 @@ class Links:
             self._leave(now_us, topic, node)
         for link in [link for link in self.links if link[1] == place] if place != NOT_DRAWN else ():
             del self.links[link]
-            self._note(link, False)
+            self._record_change(link, False)
 
-    def _note(self, link: Link, exists: bool) -> None:
+    def _record_change(self, link: Link, exists: bool) -> None:
         """Store a change of a link for `changes`. If it cancels an earlier change of the link, remove both."""
         if self._changed.get(link, exists) == exists:
             self._changed[link] = exists

@@ -54,7 +54,7 @@ SILENCE_S = 40.0
 """Seconds without data after which a stream is closed. The server of a node sends a comment after 15 s of silence."""
 ANSWER_S = 2.0
 """Timeout of a request in seconds."""
-AGAIN_S = 1.0
+RETRY_S = 1.0
 """Seconds after which a lost connection is tried again."""
 _DATA = b"data: "
 
@@ -111,7 +111,7 @@ class NodeSource:
                 if self.picture.drawn.numbers[place] != OWN:
                     raise Refused("another application's node: only its own page can publish there")
                 if not 0 <= topic < len(topics):
-                    raise Refused("no such topic")
+                    raise Refused(f"there is no topic {topic}")
                 self._publish(topics[topic])
             case {"do": "stop", "place": int(place)}:
                 if self._stop is None:
@@ -248,8 +248,8 @@ class RemoteNode:
             if self._response is not None:
                 self._read(self._response, deliver)
                 deliver(None)
-            self._hang_up()
-            if not self._closed.wait(AGAIN_S):
+            self._disconnect()
+            if not self._closed.wait(RETRY_S):
                 try:
                     self.connect()
                 except NoPage:
@@ -262,11 +262,11 @@ class RemoteNode:
                 if not line.endswith(b"\n"):
                     return
                 if line.startswith(_DATA):
-                    deliver(piece_of(line[len(_DATA) :]))
+                    deliver(parse_line(line[len(_DATA) :]))
         except (OSError, HTTPException, MalformedLine):
             return
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._response is not None:
             self._response.close()
         if self._connection is not None:
@@ -303,7 +303,7 @@ class Piece:
         return event(content)
 
 
-def piece_of(line: bytes) -> Piece:
+def parse_line(line: bytes) -> Piece:
     """Return the content of a line. Raise `MalformedLine` if it is malformed or too large."""
     try:
         content: Any = json.loads(line)
@@ -335,7 +335,7 @@ class Numbers(dict[str, int]):
 
 
 class SharedNames:
-    """The shared numbers of one node's peers and topics. The index is the number that the node itself uses."""
+    """The shared numbers of one node's peers and topics, in lists by the numbers that the node itself uses."""
 
     def __init__(self, peers: Numbers, topics: Numbers) -> None:
         self._of_all = peers, topics

@@ -37,8 +37,8 @@ SIDE = 10_000
 """Browsers receive positions as integers from 0 to this."""
 _LINKS_PER_NODE = 2
 """Minimum links per drawn node for a layout."""
-_MOST_PULLING = 6_000
-"""Maximum links that a layout uses."""
+_MOST_PAIRS = 6_000
+"""Maximum pairs of linked nodes that a layout uses."""
 
 
 class Picture:
@@ -135,7 +135,7 @@ def _flat(links: Iterable[Link]) -> list[int]:
 
 
 def _message(spread: Spread) -> list[int | str]:
-    members = spread.awaited.count
+    members = spread.due.count
     return [spread.serial, spread.name, spread.topic, spread.publisher, spread.published_us, members, spread.size]
 
 
@@ -144,7 +144,7 @@ def _progress(spread: Spread, steps: list[Step]) -> list[int]:
 
 
 class Traffic:
-    """Counts of messages, parts of RPCs and bytes: since the last frame, in all, and for each drawn node in all."""
+    """Counts of messages, parts of RPCs and bytes: since the last frame, and totals by reason and by drawn node."""
 
     def __init__(self, drawn: DrawnNodes) -> None:
         self._drawn = drawn
@@ -294,7 +294,7 @@ class Layout:
             self._wanted = False
             # Links of topics come before connections, which are less informative.
             in_order = sorted(links, key=lambda link: link[0] < 0)
-            pairs = list({(min(node, peer), max(node, peer)): None for _, node, peer in in_order})[:_MOST_PULLING]
+            pairs = list({(min(node, peer), max(node, peer)): None for _, node, peer in in_order})[:_MOST_PAIRS]
 
             def lay_out() -> None:
                 places = force_layout(nodes, np.array(pairs, dtype=np.int64)) * SIDE

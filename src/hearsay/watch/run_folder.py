@@ -75,7 +75,7 @@ class RunFolderSource:
     def step(self, broadcast: Broadcast) -> None:
         """Read new files, show the rows that are due, and answer requests."""
         self._read_new_files(broadcast)
-        self._play()
+        self._show_due()
         state = {**self._pacing.state(), "over": self._is_over}
         broadcast.answer_and_send(self._now_us, state, lambda request: self._pacing.perform(request, self._now_us))
 
@@ -99,11 +99,11 @@ class RunFolderSource:
             if any(not file.exists() for file in self._read):  # a node's trace was sealed: its folders were joined
                 rows = rows[rows[:, Column.TIME_US] > self._latest_us]
             self._read.update(new)
-            self._wait(rows)
+            self._add_waiting(rows)
             self._send_names(broadcast)
         self._ended = ended
 
-    def _wait(self, rows: Rows) -> None:
+    def _add_waiting(self, rows: Rows) -> None:
         if not len(rows):
             return
         if self._origin_us is None:
@@ -113,7 +113,7 @@ class RunFolderSource:
         self._waiting = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
         self._portion = -(-len(rows) // PORTIONS)
 
-    def _play(self) -> None:
+    def _show_due(self) -> None:
         due_us = self._pacing.due_us()
         if not len(self._waiting):
             self._pacing.begin(self._now_us)  # the clock stops while there is no row to show

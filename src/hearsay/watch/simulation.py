@@ -187,7 +187,7 @@ def with_return(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
             after = _seconds(at_us - crash.at_us)
             crashes[place] = Crash(at_s=crash.at_s, listed=(node,), rejoin_after_s=after)
             return _with_crashes(scenario, crashes)
-    raise Refused(f"node {node} is down because of the scenario, which also brings it back")
+    raise Refused(f"node {node} is down by a fault of the scenario; only nodes that a page took down can return")
 
 
 def _changed(scenario: Scenario, update: dict[str, Section | tuple[Section, ...]]) -> Scenario:

@@ -84,13 +84,13 @@ class Spreads:
             if spread is None:
                 self._reached += len(its_rows)
                 continue
-            new = its_rows[spread.awaited.arrived(nodes[its_rows])]
+            new = its_rows[spread.due.remove(nodes[its_rows])]
             spread.reached += len(new)
             self._reached += len(new)
             spread.changed = True
             if spread.density is not None:
                 spread.density.arrive(nodes[new], _density_class(classes[new]))
-        self._step(spreads, deliveries, group, after)
+        self._add_steps(spreads, deliveries, group, after)
 
     def changes(self) -> tuple[list[Spread], list[tuple[Spread, list[Step]]]]:
         """Return new messages, and the new steps of each changed message since the last call. Reset `latencies`."""
@@ -112,7 +112,7 @@ class Spreads:
         spreading = [
             spread for spread in self.by_number.values() if self._now_us - spread.published_us <= self._longest_us
         ]
-        due = self._due - sum(spread.awaited.count for spread in spreading)
+        due = self._due - sum(spread.due.count for spread in spreading)
         reached = min(self._reached - sum(spread.reached for spread in spreading), due)
         found: dict[str, int | list[float]] = {"reached": reached, "due": due}
         upto = np.cumsum(self._run_latencies)
@@ -139,7 +139,7 @@ class Spreads:
                 return {"arrived": spread.density.arrived(int(last[0]) + 1), "due": spread.density.due}
         return None
 
-    def _step(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
+    def _add_steps(self, spreads: list[Spread | None], deliveries: Rows, group: Ints, after: Ints) -> None:
         places = self._drawn.places(deliveries[:, Column.PEER])
         at_drawn = np.flatnonzero(places != NOT_DRAWN)
         room = MOST_NEW_STEPS - sum(
@@ -165,9 +165,9 @@ class Spreads:
         known = self._drawn.known
         density = Density(known, members, _DENSITY_CLASSES) if known > len(self._drawn.numbers) else None
         place = self._drawn.place(publisher)
-        spread = Spread(self._serial, str(number), topic, place, published_us, size, Awaited(members), density)
+        spread = Spread(self._serial, str(number), topic, place, published_us, size, DueNodes(members), density)
         self._serial += 1
-        self._due += spread.awaited.count
+        self._due += spread.due.count
         self.by_number[number] = spread
         self._new.append(spread)
         if len(self.by_number) > MOST_MESSAGES:
@@ -196,8 +196,8 @@ class Spread:
     """Place of the publisher."""
     published_us: Micros
     size: int
-    awaited: Awaited
-    """The members of the topic at the publication that do not have the message yet, without the publisher."""
+    due: DueNodes
+    """The members of the topic at the publication, without the publisher."""
     density: Density | None
     """Number of members with the message in each cell of the network; None if all nodes are drawn or their number is
     unknown.
@@ -210,9 +210,9 @@ class Spread:
     changed: bool = True
 
 
-class Awaited:
-    """The nodes that were in the topic when a message was published and that do not have it yet. Nodes with numbers
-    from `MOST_NUMBERED` on are left out.
+class DueNodes:
+    """The nodes that were in the topic when a message was published, with the set of those that do not have it yet.
+    Nodes with numbers from `MOST_NUMBERED` on are left out.
     """
 
     def __init__(self, nodes: Ints) -> None:
@@ -223,7 +223,7 @@ class Awaited:
         """Number of nodes in the set at the publication. It does not change."""
         self._bits = np.packbits(there, bitorder="little")
 
-    def arrived(self, nodes: Ints) -> Ints:
+    def remove(self, nodes: Ints) -> Ints:
         """Remove nodes from the set. Return the index in `nodes` of each removed node, once."""
         given = np.flatnonzero((nodes >= 0) & (nodes < 8 * len(self._bits)))
         nodes, first = np.unique(nodes[given], return_index=True)

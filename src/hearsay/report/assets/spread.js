@@ -5,7 +5,7 @@ const TURN = 8192;
 const chosen = { list: "typical", typed: "" };
 
 function drawSpread(box, figure, series) {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const chooser = spreadChooser(box, series);
   const player = html(box, "div", { class: "player" });
   const button = html(player, "button", { type: "button", class: "play" }, "Play");
@@ -37,10 +37,10 @@ function drawSpread(box, figure, series) {
     const next = () => {
       if (!box.isConnected || !player.isConnected) return;
       let share = Math.min(1, from + (performance.now() - began) / 6000);
-      if (calm) share = Math.floor(share * 10) / 10;
+      if (reducedMotion) share = Math.floor(share * 10) / 10;
       seek(share);
       if (share >= 1) stop();
-      else frame = calm ? setTimeout(next, 600) : requestAnimationFrame(next);
+      else frame = reducedMotion ? setTimeout(next, 600) : requestAnimationFrame(next);
     };
     next();
   };

@@ -26,7 +26,7 @@ function pen(canvas) {
 }
 
 // Draw the axes, and return their positions. The texts of the y axis are next to the curves, never over them.
-function ground(at, x, y) {
+function drawAxes(at, x, y) {
   const { found, width, height, scale, colour } = at;
   const [foot, top] = [height - 15 * scale, 6 * scale];
   const left = Math.max(...y.map((text) => found.measureText(text).width)) + 6 * scale;
@@ -55,7 +55,7 @@ function ground(at, x, y) {
 export function curves(canvas, series, x, y) {
   if (!isNew(canvas, series, x, y)) return;
   const at = pen(canvas);
-  const { foot, top, left, across } = ground(at, x, y);
+  const { foot, top, left, across } = drawAxes(at, x, y);
   for (const [name, points] of series) {
     at.found.strokeStyle = at.colour(name);
     at.found.lineWidth = 1.8 * at.scale;
@@ -82,7 +82,7 @@ export function squares(canvas, shares) {
 export function bars(canvas, values, x, y) {
   if (!isNew(canvas, values, x, y)) return;
   const at = pen(canvas);
-  const { foot, top, left, across } = ground(at, x, y);
+  const { foot, top, left, across } = drawAxes(at, x, y);
   const most = Math.max(...values, 1);
   const step = across / Math.max(values.length, 1);
   at.found.fillStyle = at.colour("first");

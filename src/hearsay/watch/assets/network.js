@@ -21,7 +21,7 @@ export class Network {
     this.y = new Float64Array(0);
     this.zoom = 1;
     this.middle = [0.5, 0.5];
-    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
+    this.reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
     const dark = matchMedia("(prefers-color-scheme: dark)");
     dark.addEventListener("change", () => this.readColours());
     this.readColours();
@@ -38,7 +38,7 @@ export class Network {
     const get = (name) => style.getPropertyValue(`--${name}`).trim();
     this.colours = Object.fromEntries(["link", "node", "down", "first", "last", "good", "bad", "ink", "accent", "card"].map((name) => [name, get(name)]));
     this.shades = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.last} ${(100 * at) / (SHADES - 1)}%, ${this.colours.first})`);
-    this.standings = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.good} ${(100 * at) / (SHADES - 1)}%, ${this.colours.node})`);
+    this.greens = Array.from({ length: SHADES }, (_, at) => `color-mix(in oklab, ${this.colours.good} ${(100 * at) / (SHADES - 1)}%, ${this.colours.node})`);
     this.placed += 1;
   }
 
@@ -91,7 +91,7 @@ export class Network {
   // Draw a view (moment, layer, version, message, now, colour, node). Return whether it differed from the last one.
   draw(view) {
     if (!this.isNew(view)) return false;
-    this.drawnFor = this.look(view);
+    this.drawnFor = this.drawingKey(view);
     this.fit();
     this.drawLinks(view);
     this.pen.clearRect(0, 0, this.width, this.height);
@@ -101,27 +101,27 @@ export class Network {
   }
 
   isNew(view) {
-    return this.drawnFor !== this.look(view);
+    return this.drawnFor !== this.drawingKey(view);
   }
 
   // Return a text of all that a drawing depends on: equal texts mean equal drawings.
-  look(view) {
+  drawingKey(view) {
     const { message, now } = view;
     const spread = view.colour === "message" && message ? `${message.serial} ${message.steps.length}` : "";
-    return `${this.frame()} ${view.version} ${view.layer} ${view.colour} ${view.node} ${spread} ${this.travels(view) ? now : ""}`;
+    return `${this.positionKey()} ${view.version} ${view.layer} ${view.colour} ${view.node} ${spread} ${this.travels(view) ? now : ""}`;
   }
 
   // Return a text of all that positions on the canvas depend on.
-  frame() {
+  positionKey() {
     return `${this.size} ${window.devicePixelRatio} ${this.placed} ${this.zoom} ${this.middle}`;
   }
 
   travels({ colour, message, now }) {
-    return colour === "message" && message !== null && !this.calm.matches && now - message.published < message.last + TRAVEL_US;
+    return colour === "message" && message !== null && !this.reducedMotion.matches && now - message.published < message.last + TRAVEL_US;
   }
 
   fit() {
-    const wanted = this.frame();
+    const wanted = this.positionKey();
     if (this.fitFor === wanted) return;
     this.fitFor = wanted;
     const scale = Math.min(window.devicePixelRatio || 1, 2);
@@ -305,13 +305,13 @@ export class Network {
       return (place) => {
         const score = moment.scores.get(place);
         if (score === undefined) return this.colours.node;
-        return score < 0 ? this.colours.bad : this.standings[Math.min(SHADES - 1, Math.floor((SHADES * score) / most))];
+        return score < 0 ? this.colours.bad : this.greens[Math.min(SHADES - 1, Math.floor((SHADES * score) / most))];
       };
     }
     if (colour === "links") {
       const links = moment.links(layer);
       const most = Math.max(...links, 1);
-      return (place) => this.standings[Math.min(SHADES - 1, Math.floor((SHADES * links[place]) / (most + 1)))];
+      return (place) => this.greens[Math.min(SHADES - 1, Math.floor((SHADES * links[place]) / (most + 1)))];
     }
     if (colour === "topic") {
       const links = moment.links(layer);

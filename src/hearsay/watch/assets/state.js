@@ -86,7 +86,7 @@ export class State {
     this.snapshots = [];
     this.dropped = 0;
     this.version = 0; // increases when the drawing of the live state changes, except for messages
-    this.linkage = 0; // increases when numbers of links change
+    this.linksVersion = 0; // increases when numbers of links change
   }
 
   apply(changes) {
@@ -101,32 +101,32 @@ export class State {
     for (const key of ["end", "places", "names", "peers", "can"]) if (changes[key] !== undefined) this.about[key] = changes[key];
     if (changes.nodes) this.nodes.push(...changes.nodes);
     if (changes.topics) this.topics.push(...changes.topics);
-    for (const message of changes.messages ?? []) this.meet(message);
-    if (whole && changes.past && !this.frames.length) this.recall(changes.past);
+    for (const message of changes.messages ?? []) this.addMessage(message);
+    if (whole && changes.past && !this.frames.length) this.addPast(changes.past);
     this.live.apply(changes);
     if (whole || changes.linked || changes.unlinked || changes.up || changes.down || changes.scores) this.version += 1;
-    if (changes.linked || changes.unlinked || changes.members) this.linkage += 1;
-    for (const progress of changes.spread ?? []) this.step(progress, whole, changes.now);
-    this.remember(changes, whole);
+    if (changes.linked || changes.unlinked || changes.members) this.linksVersion += 1;
+    for (const progress of changes.spread ?? []) this.addSteps(progress, whole, changes.now);
+    this.store(changes, whole);
   }
 
   // Store the merged frames from before this page was opened. The snapshot is applied after them.
-  recall(past) {
+  addPast(past) {
     for (const frame of past) {
       this.live.apply(frame);
       for (const [serial, reached] of frame.spread ?? []) this.messages.get(serial)?.counted.push(frame.now, reached);
-      this.remember(frame, false);
+      this.store(frame, false);
     }
     this.live = new Moment();
   }
 
-  meet([serial, name, topic, publisher, published, members, size]) {
+  addMessage([serial, name, topic, publisher, published, members, size]) {
     if (this.messages.has(serial)) return;
     this.messages.set(serial, { serial, name, topic, publisher, published, members, size, reached: 0, steps: [], last: 0, counted: [] });
     if (this.messages.size > MOST_MESSAGES) this.messages.delete(this.messages.keys().next().value);
   }
 
-  step([serial, reached, ...steps], whole, now) {
+  addSteps([serial, reached, ...steps], whole, now) {
     const message = this.messages.get(serial);
     if (!message) return;
     if (whole) message.steps = steps;
@@ -136,7 +136,7 @@ export class State {
     message.counted.push(now, reached);
   }
 
-  remember({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run }, whole) {
+  store({ now, rates, latencies, number, up, down, linked, unlinked, members, alive, lost, refused, scores, run }, whole) {
     const last = this.frames.at(-1);
     if (last && last.now === now && !linked && !unlinked && !up && !down) {
       return; // the run is paused
@@ -152,8 +152,8 @@ export class State {
   }
 
   // Return the state at a stored frame; at a frame before the first snapshot, the state of that snapshot.
-  at(place) {
-    const index = this.dropped + place;
+  at(position) {
+    const index = this.dropped + position;
     const before = this.snapshots.filter((snapshot) => snapshot.index <= index).at(-1) ?? this.snapshots[0];
     const moment = before.moment.copy();
     for (let each = before.index + 1; each <= index; each += 1) moment.apply(this.frames[each - this.dropped]);

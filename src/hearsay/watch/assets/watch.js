@@ -14,26 +14,26 @@ const EDGES_MS = Array.from({ length: 551 }, (_, power) => 1.25 ** (power / 10))
 const [PUBLISHED, DELIVERED, COPIES, CONTROL, BYTES] = [0, 1, 2, 3, 4];
 const NEWEST = "newest";
 const QUANTILES = [0.5, 0.9, 0.99];
-const DEEDS = ["publish", "crash", "return", "stop"];
+const ACTIONS = ["publish", "crash", "return", "stop"];
 
 const get = (id) => document.getElementById(id);
 const state = new State();
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
-let place = null; // index of the frame that is shown; null is the live one
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+let shownIndex = null; // index of the frame that is shown; null is the live one
 let node = null;
 let shownMoment = { at: null, moment: null };
 let placed = "";
-let wanted = false;
-let panels = -PANELS_MS; // time at which the panels were drawn last
-let clocked = -CLOCK_MS;
+let isPaintQueued = false;
+let panelsShownAt = -PANELS_MS; // time at which the panels were drawn last
+let clockShownAt = -CLOCK_MS;
 let densityFor = "";
 let degreesFor = ""; // topic and links of the last request for the bars of links
-const touched = new Set(); // ids of lists in which the user has chosen; the choice is kept
+const userChosen = new Set(); // ids of lists in which the user has chosen; the choice is kept
 const drawn = [];
 const arrived = [];
 
 const network = new Network(get("network"), get("links"), (found) => {
-  if (found !== undefined) choose(found);
+  if (found !== undefined) selectNode(found);
   redraw();
 });
 
@@ -57,34 +57,34 @@ function message() {
 }
 
 function moment() {
-  if (place === null) return state.live;
-  if (shownMoment.at !== state.dropped + place) shownMoment = { at: state.dropped + place, moment: state.at(place) };
+  if (shownIndex === null) return state.live;
+  if (shownMoment.at !== state.dropped + shownIndex) shownMoment = { at: state.dropped + shownIndex, moment: state.at(shownIndex) };
   return shownMoment.moment;
 }
 
 function redraw() {
-  if (wanted) return;
-  wanted = true;
+  if (isPaintQueued) return;
+  isPaintQueued = true;
   requestAnimationFrame(paint);
 }
 
 function view() {
   const now = moment();
-  const version = place === null ? `live ${state.version}` : `past ${state.dropped + place}`;
+  const version = shownIndex === null ? `live ${state.version}` : `past ${state.dropped + shownIndex}`;
   return { moment: now, layer: layer(), version, message: message(), now: now.now, colour: get("colour").value, node };
 }
 
 function paint() {
-  wanted = false;
+  isPaintQueued = false;
   const began = performance.now();
   putInPlace();
   if (network.draw(view())) {
     drawn.push(performance.now() - began);
     if (drawn.length > TIMED) drawn.shift();
   }
-  if (began - clocked >= CLOCK_MS) showClock();
-  if (began - panels >= PANELS_MS) {
-    panels = began;
+  if (began - clockShownAt >= CLOCK_MS) showClock();
+  if (began - panelsShownAt >= PANELS_MS) {
+    panelsShownAt = began;
     showAll();
   }
 }
@@ -103,14 +103,14 @@ function putInPlace() {
 // The panels.
 
 function showClock() {
-  clocked = performance.now();
+  clockShownAt = performance.now();
   write(get("clock"), seconds(moment().now));
 }
 
 // Show the state of the connection. Update the clock, too, so that a paused run shows the time at which it paused.
 function showLink() {
   const { over, paused, gone } = state.state;
-  const words = over ? "over" : paused ? "paused" : gone ? `live, ${count(gone)} gone` : "live";
+  const words = over ? "over" : paused ? "paused" : gone ? `live, ${count(gone)} disconnected` : "live";
   get("link").className = "";
   if (get("link").textContent === words) return;
   write(get("link"), words);
@@ -129,8 +129,8 @@ function showAll() {
   get("paces").hidden = !can("pace");
   showPace();
   get("when").max = Math.max(state.frames.length - 1, 0);
-  if (place === null) get("when").value = get("when").max;
-  get("live").setAttribute("aria-pressed", String(place === null));
+  if (shownIndex === null) get("when").value = get("when").max;
+  get("live").setAttribute("aria-pressed", String(shownIndex === null));
   get("keep").hidden = !state.state.touches;
   showRun(now);
   showMessage(now);
@@ -166,7 +166,7 @@ function showChoices() {
 function options(select, values, text) {
   const there = [...select.options].map((option) => option.value);
   if (there.length === values.length && there.every((value, at) => value === values[at])) return;
-  const chosen = touched.has(select.id) ? select.value : values[0];
+  const chosen = userChosen.has(select.id) ? select.value : values[0];
   select.replaceChildren(...values.map((value) => new Option(text(value), value)));
   select.value = values.includes(chosen) ? chosen : values[0];
 }
@@ -182,11 +182,11 @@ function showMessage(now) {
   const chosen = message();
   write(get("legend"), legend(chosen, now));
   if (!chosen) {
-    write(get("reached"), "Nothing was published so far.");
+    write(get("reached"), "Nothing has been published so far.");
     curves(get("coverage"), [], ["", ""], ["", ""]);
     return;
   }
-  const reached = place === null ? chosen.reached : reachedAt(chosen, now.now);
+  const reached = shownIndex === null ? chosen.reached : reachedAt(chosen, now.now);
   const size = chosen.size ? `, ${bytes(chosen.size)}` : "";
   const words = chosen.members ? `${count(reached)} of ${count(chosen.members)} nodes in the topic (${percent(reached, chosen.members)})` : "no other node is known to be in the topic";
   write(get("reached"), `Message ${chosen.name.slice(-8)} of topic ${shown(state.name(chosen.topic))}${size}: ${words}, ${seconds(Math.max(now.now - chosen.published, 0))} after it was published`);
@@ -206,7 +206,7 @@ async function showDensity(now) {
   get("density-card").hidden = !chosen || state.nodes.length >= all;
   if (get("density-card").hidden) return;
   const late = Math.max(Math.round(now.now - chosen.published), 0);
-  const wantedDensity = `${chosen.serial} ${place === null ? chosen.reached : late}`;
+  const wantedDensity = `${chosen.serial} ${shownIndex === null ? chosen.reached : late}`;
   if (densityFor === wantedDensity) return;
   densityFor = wantedDensity;
   const found = await ask({ do: "density", message: chosen.serial, late });
@@ -218,15 +218,15 @@ async function showDensity(now) {
 
 function legend(chosen, now) {
   const colour = get("colour").value;
-  const origin = chosen?.publisher >= 0 ? "the black disc is the publisher" : "with a ring: from the publisher, which is not drawn";
+  const origin = chosen?.publisher >= 0 ? "the black disc is the publisher" : "rings mark nodes that got it from the publisher, which is not drawn";
   if (colour === "message") return chosen ? `Nodes that have the message: blue early, orange late; ${origin}. Crosses are down.` : "Crosses are nodes that are down.";
-  if (colour === "score") return now.scores.size ? "Green: the scores that peers give to a node; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
+  if (colour === "score") return now.scores.size ? "The greener, the higher the mean score that peers give to a node; red: below zero." : "No scores in this run: the routers have none, or scores.every_s is 0.";
   if (colour === "links") return "The greener, the more links of the topic.";
   return "Blue nodes have links of the topic.";
 }
 
 function recent() {
-  const end = place === null ? state.frames.length : place + 1;
+  const end = shownIndex === null ? state.frames.length : shownIndex + 1;
   const last = state.frames[end - 1]?.now ?? 0;
   const found = [];
   for (let at = end - 1; at >= 0 && state.frames[at].now > last - WINDOW_US; at -= 1) found.push(state.frames[at]);
@@ -276,7 +276,7 @@ function showLatencies(latencies) {
 
 // Draw p50, p90 and p99 in each interval of the time for which frames are stored.
 function showCourse() {
-  const end = place === null ? state.frames.length : place + 1;
+  const end = shownIndex === null ? state.frames.length : shownIndex + 1;
   const from = state.frames[0]?.now ?? 0;
   const span = Math.max((state.frames[end - 1]?.now ?? 0) - from, 1);
   const bins = Array.from({ length: BINS }, () => new Array(EDGES_MS.length + 1).fill(0));
@@ -311,12 +311,12 @@ function showLinks(now) {
   const each = `${amount(links / members)} ${links === members ? "link" : "links"}`;
   const words = members === 1 ? (state.about.source === "node" ? `This node has ${each}.` : `1 member with ${each}`) : `${count(members)} members with ${each} each`;
   write(get("links-words"), members ? words : "No node is in the topic.");
-  if (at >= 0 && place === null) showDegrees();
+  if (at >= 0 && shownIndex === null) showDegrees();
   if (node !== null) showNode();
 }
 
 async function showDegrees() {
-  const wantedDegrees = `${layer()} ${state.linkage}`;
+  const wantedDegrees = `${layer()} ${state.linksVersion}`;
   if (degreesFor === wantedDegrees) return;
   degreesFor = wantedDegrees;
   const degrees = await ask({ do: "degrees", topic: layer() });
@@ -341,22 +341,22 @@ async function showNode() {
     ["node", name(about.node)], ["is", about.up ? "up" : "down"], ...topics,
     ["published", count(about.traffic.published)], ["delivered", count(about.traffic.delivered)],
     ["copies sent", count(about.traffic.copies)], ["sent", bytes(about.traffic.bytes)], ["refused", count(about.traffic.refused)],
-    ...(about.score === null ? [] : [["score, to its peers", about.score.toFixed(1)]]),
+    ...(about.score === null ? [] : [["mean score, from its peers", about.score.toFixed(1)]]),
   ]);
-  const isOpen = (deed) => !state.state.over && (about.can ?? state.about.can).includes(deed);
-  for (const deed of DEEDS) get(deed).disabled = !isOpen(deed) || about.up === (deed === "return");
-  showDeeds();
+  const isOpen = (action) => !state.state.over && (about.can ?? state.about.can).includes(action);
+  for (const action of ACTIONS) get(action).disabled = !isOpen(action) || about.up === (action === "return");
+  showActions();
 }
 
-function showDeeds() {
-  for (const deed of DEEDS) get(deed).hidden = !can(deed);
-  get("deeds").hidden = !DEEDS.some(can);
+function showActions() {
+  for (const action of ACTIONS) get(action).hidden = !can(action);
+  get("actions").hidden = !ACTIONS.some(can);
 }
 
 function showFrames() {
   const updates = arrived.length > 1 ? ((arrived.length - 1) * 1000) / (arrived.at(-1) - arrived[0]) : 0;
   const middle = [...drawn].sort((one, other) => one - other)[Math.floor(drawn.length / 2)] ?? 0;
-  write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}${state.state.late ? ` ${count(state.state.late)} rows came too late for their place.` : ""}`);
+  write(get("frames"), `${updates.toFixed(0)} updates a second; a frame is drawn in ${middle.toFixed(1)} ms (median of ${drawn.length}, Canvas 2D).${state.state.unseen ? ` ${count(state.state.unseen)} rows came too fast to be shown.` : ""}${state.state.late ? ` ${count(state.state.late)} rows came too late to be shown in order.` : ""}`);
 }
 
 // Requests of users.
@@ -378,24 +378,24 @@ async function ask(request) {
 }
 
 // Request an action, and show a message if no answer comes.
-async function want(request) {
+async function askOrWarn(request) {
   const answer = await ask(request);
   if (answer === undefined) write(get("done"), "There was no answer; perhaps the action failed.");
   return answer;
 }
 
-function choose(found) {
+function selectNode(found) {
   node = found;
   get("node").hidden = node === null;
   get("node-none").hidden = node !== null;
-  showDeeds();
+  showActions();
   if (node !== null) showNode();
 }
 
-async function touch(deed, word, chosen = node) {
-  if (chosen === null || !can(deed)) return;
+async function requestAction(action, word, chosen = node) {
+  if (chosen === null || !can(action)) return;
   const topic = layer() === CONNECTIONS ? (state.topics[0] ?? 0) : layer();
-  const answer = await want({ do: deed, place: chosen, topic });
+  const answer = await askOrWarn({ do: action, place: chosen, topic });
   if (answer) write(get("done"), `Node ${name(answer.node).slice(-8)} ${word} at ${seconds(answer.at)}.`);
   showNode();
 }
@@ -409,7 +409,7 @@ function askToStop() {
   write(get("stopping-node"), name(state.nodes[chosen]));
   dialog.returnValue = "";
   dialog.onclose = () => {
-    if (dialog.returnValue === "stop") touch("stop", "stops", chosen);
+    if (dialog.returnValue === "stop") requestAction("stop", "stops", chosen);
   };
   dialog.showModal();
 }
@@ -420,32 +420,32 @@ function name(number) {
 
 function show(at) {
   const last = Math.max(state.frames.length - 1, 0);
-  place = at === null || at >= last ? null : Math.max(at, 0);
-  get("when").value = place ?? last;
-  panels = clocked = -PANELS_MS;
+  shownIndex = at === null || at >= last ? null : Math.max(at, 0);
+  get("when").value = shownIndex ?? last;
+  panelsShownAt = clockShownAt = -PANELS_MS;
   redraw();
 }
 
-const scrub = (by) => show((place ?? state.frames.length - 1) + by);
+const scrub = (by) => show((shownIndex ?? state.frames.length - 1) + by);
 
-function turn(select, by) {
+function moveSelection(select, by) {
   const { length } = select.options;
   if (length) select.selectedIndex = (select.selectedIndex + by + length) % length;
-  chose(select.id);
+  onChosen(select.id);
 }
 
-function chose(id) {
-  touched.add(id);
+function onChosen(id) {
+  userChosen.add(id);
   if (id === "places" && get(id).value === "links") ask({ do: "places" });
-  panels = -PANELS_MS;
+  panelsShownAt = -PANELS_MS;
   redraw();
 }
 
-const pause = () => can("pause") && want({ do: "pause", paused: !state.state.paused });
-const publish = () => touch("publish", "publishes");
-const crash = () => (can("stop") ? askToStop() : touch("crash", "goes down"));
-const comeBack = () => touch("return", "comes back");
-const nextNode = (by) => state.nodes.length && choose(((node ?? (by > 0 ? -1 : 0)) + by + state.nodes.length) % state.nodes.length);
+const pause = () => can("pause") && askOrWarn({ do: "pause", paused: !state.state.paused });
+const publish = () => requestAction("publish", "publishes");
+const crash = () => (can("stop") ? askToStop() : requestAction("crash", "goes down"));
+const comeBack = () => requestAction("return", "comes back");
+const nextNode = (by) => state.nodes.length && selectNode(((node ?? (by > 0 ? -1 : 0)) + by + state.nodes.length) % state.nodes.length);
 const magnify = (factor) => network.magnify(factor);
 
 const KEYS = {
@@ -453,11 +453,11 @@ const KEYS = {
   ArrowLeft: (event) => scrub(event.shiftKey ? -30 : -1),
   ArrowRight: (event) => scrub(event.shiftKey ? 30 : 1),
   End: () => show(null),
-  t: () => turn(get("topic"), 1),
-  m: () => turn(get("message"), 1),
-  n: () => turn(get("message"), -1),
-  c: () => turn(get("colour"), 1),
-  l: () => turn(get("places"), 1),
+  t: () => moveSelection(get("topic"), 1),
+  m: () => moveSelection(get("message"), 1),
+  n: () => moveSelection(get("message"), -1),
+  c: () => moveSelection(get("colour"), 1),
+  l: () => moveSelection(get("places"), 1),
   "[": () => nextNode(-1),
   "]": () => nextNode(1),
   p: publish,
@@ -467,21 +467,21 @@ const KEYS = {
   "-": () => magnify(1 / 1.25),
   0: () => magnify(0),
   "?": () => get("keys").showModal(),
-  Escape: () => choose(null),
+  Escape: () => selectNode(null),
 };
 
 document.addEventListener("keydown", (event) => {
   // Elements of a dialog keep the focus for a moment after it was closed.
   const inside = event.target instanceof Element && event.target.checkVisibility() && event.target.closest("select, input, button, dialog, a");
   if (event.ctrlKey || event.metaKey || event.altKey || (inside && event.key !== "Escape")) return;
-  const deed = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-  if (!deed) return;
+  const action = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!action) return;
   event.preventDefault();
-  deed(event);
+  action(event);
   redraw();
 });
 get("pause").addEventListener("click", pause);
-get("pace").addEventListener("change", () => want({ do: "pace", pace: get("pace").value === "max" ? null : Number(get("pace").value) }));
+get("pace").addEventListener("change", () => askOrWarn({ do: "pace", pace: get("pace").value === "max" ? null : Number(get("pace").value) }));
 get("when").addEventListener("input", () => show(Number(get("when").value)));
 get("live").addEventListener("click", () => show(null));
 get("help").addEventListener("click", () => get("keys").showModal());
@@ -489,7 +489,7 @@ get("publish").addEventListener("click", publish);
 get("crash").addEventListener("click", crash);
 get("stop").addEventListener("click", crash);
 get("return").addEventListener("click", comeBack);
-for (const id of ["topic", "message", "colour", "places"]) get(id).addEventListener("change", () => chose(id));
+for (const id of ["topic", "message", "colour", "places"]) get(id).addEventListener("change", () => onChosen(id));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 // Frames.
@@ -501,9 +501,9 @@ frames.onmessage = (event) => {
   arrived.push(performance.now());
   if (arrived.length > TIMED) arrived.shift();
   showLink();
-  if (!before && state.nodes.length) panels = -PANELS_MS;
+  if (!before && state.nodes.length) panelsShownAt = -PANELS_MS;
   const began = performance.now();
-  if (calm.matches ? began >= panels + PANELS_MS : began >= clocked + CLOCK_MS || network.isNew(view())) redraw();
+  if (reducedMotion.matches ? began >= panelsShownAt + PANELS_MS : began >= clockShownAt + CLOCK_MS || network.isNew(view())) redraw();
 };
 frames.addEventListener("awaited", (event) => write(get("link"), JSON.parse(event.data)));
 frames.onerror = () => {
