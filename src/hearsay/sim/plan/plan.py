@@ -105,7 +105,7 @@ def make_plan(scenario: Scenario) -> Plan:
     actions = [(action.node, action.topic) for action in timed if action.join]
     actions += [(node, each.topic) for each in publications for node in each.inject or (each.publisher,)]
     if any(refused):
-        _require_allowed(actions, topics, [refused[router] for router in router_of])
+        _require_allowed(actions, scenario, router_of, refused)
     return Plan(
         scenario=scenario,
         topics=topics,
@@ -160,14 +160,15 @@ def _refused_topics(topics: Sequence[str], parameters: RouterParameters) -> froz
 
 
 def _require_allowed(
-    actions: Iterable[tuple[int, int]], topics: Sequence[str], refused: Sequence[frozenset[int]]
+    actions: Iterable[tuple[int, int]], scenario: Scenario, router_of: Sequence[int], refused: list[frozenset[int]]
 ) -> None:
     """Raise `ScenarioError` if one of the `actions`, which are pairs of node and topic, is in a topic that the node's
-    router does not allow. `refused` has the topics that the router of each node does not allow."""
+    router does not allow. `refused` has the topics that each router does not allow."""
     for node, topic in actions:
-        if topic in refused[node]:
-            what = f"node {node} is to join or publish in {topics[topic]!r}, which its router does not allow"
-            raise ScenarioError([f"router.allowed_topics: {what}"])
+        if topic in refused[router_of[node]]:
+            table, name = list(scenario.routers)[router_of[node]], scenario.topic_names[topic]
+            what = f"node {node} is to join or publish in {name!r}, which its router does not allow"
+            raise ScenarioError([f"{table}.allowed_topics: {what}"])
 
 
 def _timed_actions(scenario: Scenario) -> tuple[TimedAction, ...]:
