@@ -158,6 +158,8 @@ def test_files_that_cannot_be_read(here: Callable[..., Path]):
         ("network.nodes", -3, "--set network.nodes=-3: must be in 1…100000000"),
         ("network.nodes", "many", "--set network.nodes=many: must be an integer in 1…100000000"),
         ("nodes", "5", "--set nodes=5: unknown key, did you mean network.nodes?"),
+        ("connect", "5", "--set connect=5: unknown key, did you mean network.degree?"),
+        ("network.connect", "5", "--set network.connect=5: unknown key, did you mean network.degree?"),
         ("links.max_ms", "1", "--set links.max_ms=1: must not be below min_ms (10)"),
         ("network.nodes.x", "1", "--set network.nodes.x=1: network.nodes is not a table"),
         ("network..x", "1", "--set network..x=1: 'network..x' is not the path of a key, such as network.nodes"),
@@ -179,7 +181,8 @@ def test_a_mistake_of_an_override(here: Callable[..., Path], key: str, value: ob
 def test_overrides_win_and_are_toml_or_text(here: Callable[..., Path]):
     file = here("[network]\nnodes = 9\n[[topics]]\nname = 'a'\n")
     overrides = [
-        ("network.nodes", "20"),
+        ("network.nodes", "15"),
+        ("network.nodes", "20"),  # the last value counts
         ("network.topology", "ring_random"),
         ("links", "{latency = 'constant', value_ms = 0.1}"),
         ("topics.0.name", '"b"'),

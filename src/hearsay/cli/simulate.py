@@ -67,9 +67,8 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference runs every scenario; array is for large networks, with the same trace.")  # fmt: skip
 @click.option("--threads", type=Whole(1, 64), default=1, show_default=True, help="Threads of the array engine.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
-)
+@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE",
+              help="Change any key of the scenario; the last value for a key counts.")  # fmt: skip
 @click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
               help="Content of the trace in the run folder.")  # fmt: skip
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
@@ -130,17 +129,11 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
     """Return the scenario that the options of `simulate` or `watch` describe. Raise `WrongInput` or `ScenarioError`
     if that is impossible.
     """
+    from hearsay.sim.scenario.layers import OPTION_KEYS
     from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
 
     overrides = settings_of(options["overrides"])
-    for flag, key in (
-        ("nodes", "network.nodes"),
-        ("connect", "network.degree"),
-        ("messages", "workload.messages"),
-        ("message_delay", "workload.interval_s"),
-        ("fanout", "workload.inject"),
-        ("seed", "seed"),
-    ):
+    for flag, key in OPTION_KEYS.items():
         if options.get(flag) is not None:
             overrides.append((key, str(options[flag])))
     if options["scenario"] is not None and options["preset"] is not None:

@@ -74,9 +74,8 @@ class Source(GivenPath):
 @click.option("--nodes", type=Whole(1, MAX_NODES), help="Number of nodes.")
 @click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
 @click.option("--seed", type=Whole(0, MAX_SEED), help="Random seed.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Change any key of the scenario."
-)
+@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE",
+              help="Change any key of the scenario; the last value for a key counts.")  # fmt: skip
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference allows clicks on nodes; array is for large networks.")  # fmt: skip
 @click.option("--pace", type=PaceType(), metavar="1x|max", default="1x", show_default=True,

@@ -5,7 +5,8 @@ are added after it.
 
 Rules:
 
-* Values of a later layer replace those of layers below. Tables are merged key by key; arrays are replaced.
+* Values of a later layer replace those of layers below. Tables are merged key by key; arrays are replaced. If
+  `--set` is given several times for a key, the last value counts.
 * If a layer changes the kind of router, only those router parameters of layers below remain that the new kind also
   has. If a layer names a preset of a router, no router parameters of layers below remain.
 * `mistakes` turns the validation errors of pydantic into mistakes of a document: path, value and broken rule.
@@ -37,6 +38,11 @@ UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
 """A function that returns the message for an unknown key. Its arguments are the path and the value of the key."""
 FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 """Keys whose values are paths of files."""
+OPTION_KEYS = {
+    "nodes": "network.nodes", "connect": "network.degree", "messages": "workload.messages",
+    "message_delay": "workload.interval_s", "fanout": "workload.inject", "seed": "seed",
+}  # fmt: skip
+"""The keys that the options of `hearsay simulate` with these names set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +300,12 @@ def _put(document: Document, path: KeyPath, value: object, label: str) -> None:
 
 
 def _unknown(router_keys: Sequence[str], path: KeyPath, value: object) -> str:
-    """Return the message for an unknown key at a path. If the path is the key alone, the message names the sections
-    that have a similar key."""
+    """Return the message for an unknown key at a path. If the key is the name of an option, the message names the key
+    that the option sets. If the path is the key alone, the message names the sections that have a similar key."""
     key, known = str(path[-1]), known_keys(Scenario, path[:-1])
+    option_key = OPTION_KEYS.get(key)
+    if option_key is not None and not option_key.endswith(key) and not isinstance(value, dict):
+        return f"unknown key, did you mean {option_key}?"
     if len(path) > 1:
         return unknown_key(key, known)
     sections = [name for name in known if known_keys(Scenario, (name,)) != known or name == "router"]

@@ -54,7 +54,7 @@ def kind_schema(kind: RouterKind) -> dict[str, Any]:
             "minimum": preset.low,
             "maximum": preset.high,
             "default": preset.default,
-            "description": f"Argument of the presets that are made from a number of {name}.",
+            "description": f"Number of {name}, from which some presets compute parameters.",
         }
         for name, preset in arguments(kind.presets).items()
     }
