@@ -75,7 +75,7 @@ class Run:
 
     def neighbours(self) -> dict[int, set[Any]]:
         return {
-            node.id: set(node.router.strategy.memberships[self.plan.topics[0]].active())
+            node.id: set(node.router.strategy.memberships[self.plan.topics[0]].views.active)
             for node in self.engine.nodes
             if node.router is not None and isinstance(node.router.strategy, Episub)
         }

@@ -26,6 +26,7 @@ from typing import Any
 
 from episub_network import Run, components, spread
 from hearsay.core.rules.randomness import Purpose, Randomness
+from hearsay.sim.checks.overlay_checker import episub_in_flight
 from hearsay.sim.plan.events import NodeDown
 from hearsay.sim.reference.nodes import EVERYWHERE
 
@@ -77,7 +78,7 @@ def when_quiet(run: Run) -> dict[str, Any]:
     graph = run.neighbours()
     inward = Counter(peer for peers in graph.values() for peer in peers)
     degrees = [inward[node] for node in graph]
-    untouched = run.engine.episub_under_way().isdisjoint
+    untouched = episub_in_flight(run.engine).isdisjoint
     one_sided = sum(
         node not in graph.get(peer, ()) and untouched({(node, peer), (peer, node)})
         for node, peers in graph.items()

@@ -8,6 +8,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from episub_network import Run
+from episub_overlay import when_quiet
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -408,3 +410,9 @@ def test_a_run_whose_plan_is_replaced_by_the_same_plan_keeps_the_dials_under_way
 
 
 GOLDEN = "2a8f78b57933a80dd14852284231915a"
+
+
+def test_the_benchmark_of_the_overlay_counts_one_sided_neighbours():
+    run = Run(10, 1, router__preset="episub", warmup_s=3, workload__messages=1, linger_s=1)
+    run.until(2)
+    assert when_quiet(run)["one_sided"] == 0

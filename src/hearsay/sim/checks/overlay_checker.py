@@ -20,7 +20,7 @@ A neighbour of a node in a topic is a peer in the node's active list of the topi
 11. a peer that did not answer a ping in time does not remain a neighbour.
 
 5 to 7 and 11 are checked at the end of the run. 6 and 7 are checked only in runs without loss, bounded uplinks and
-validation, 6 also only in runs without faults.
+validation. 6 is checked only in runs without faults, too.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class OverlayChecker:
         limited = bool(scenario.links.uplink_mbit) or scenario.validation.active
         self._lossless = not (scenario.loss.rate_millionths or limited)
         self._records: dict[int, _Record] = {}
-        self._left: dict[int, int] = {}
+        self._last_leave: dict[int, int] = {}
         """The sequence number of each node's last LEAVE, also from before a restart."""
         self._changed_us: dict[Any, Micros] = {}
         """For each topic, the time at which the neighbours of some node last changed."""
@@ -125,7 +125,7 @@ class OverlayChecker:
         for action in actions:
             match action:
                 case Send():
-                    self._sent(node, record, action, now)
+                    self._check_sent(node, record, action, now)
                 case MessagePublished():
                     record.hops[action.message.id] = 0
                 case Deliver():
@@ -145,11 +145,11 @@ class OverlayChecker:
         self._check_views(node, node.router, node.router.strategy.overlays(), now)
 
     def finished(self, run: Network) -> None:
-        under_way = in_flight(run, lambda control: control.episub, _CONNECTION_NEWS)
+        under_way = episub_in_flight(run)
         for node in run.nodes:
             if node.router is not None and node.id in self._records:
                 overlays = node.router.strategy.overlays()
-                self._mutual(run, node, overlays, under_way)
+                self._check_mutual(run, node, overlays, under_way)
                 self._require_pongs(run, node, overlays)
                 if self._lossless:
                     self._require_messages(run, node, overlays)
@@ -159,7 +159,7 @@ class OverlayChecker:
                 if sources == {self._script}:
                     continue  # the script sends to several nodes, so even a split tree may reach all
                 if len(published) > 1 and len(sources) == 1 and published[-2][0] > self._changed_us.get(topic, 0):
-                    self._tree(run, topic)
+                    self._require_tree(run, topic)
 
     def _note_announced(self, router: Router, record: _Record, event: RpcReceived, now: Micros) -> None:
         """Record the announcements of an RPC."""
@@ -193,11 +193,11 @@ class OverlayChecker:
         controls = [action.rpc.control for action in actions if isinstance(action, Send)]
         parts = [part for control in controls if control is not None for part in control.episub]
         sent = {part.sequence for part in parts if isinstance(part, EpisubLeave)}
-        if sent and min(sent) <= self._left.get(node.id, -1):
-            self._problem(now, node, f"LEAVE has number {min(sent)}, an earlier one had {self._left[node.id]}")
-        self._left[node.id] = max(sent, default=self._left.get(node.id, -1))
+        if sent and min(sent) <= self._last_leave.get(node.id, -1):
+            self._problem(now, node, f"LEAVE has number {min(sent)}, an earlier one had {self._last_leave[node.id]}")
+        self._last_leave[node.id] = max(sent, default=self._last_leave.get(node.id, -1))
 
-    def _sent(self, node: SimNode, record: _Record, action: Send, now: Micros) -> None:
+    def _check_sent(self, node: SimNode, record: _Record, action: Send, now: Micros) -> None:
         """Check the hops of messages, and the ids of IHAVE and GRAFT, in an RPC that a node sends."""
         assert node.router is not None
         for message, via in zip(action.rpc.messages, action.vias, strict=True):
@@ -234,7 +234,7 @@ class OverlayChecker:
                 if length > limit:
                     self._problem(now, node, f"{length} {what} of {topic!r}, above {limit}")
 
-    def _mutual(self, run: Network, node: SimNode, overlays: Overlays, under_way: set[tuple[int, int]]) -> None:
+    def _check_mutual(self, run: Network, node: SimNode, overlays: Overlays, under_way: set[tuple[int, int]]) -> None:
         """Check that the neighbours of a node have the node as a neighbour, unless a part of episub is in flight."""
         for topic, overlay in overlays.items():
             for peer in cast("list[int]", sorted(overlay.active)):
@@ -247,7 +247,7 @@ class OverlayChecker:
                 if peer in self._records and node.id not in other.router.strategy.overlays()[topic].active:
                     self._problem(run.now, node, f"neighbour {peer} in {topic!r} is not mutual")
 
-    def _tree(self, run: Network, topic: Any) -> None:
+    def _require_tree(self, run: Network, topic: Any) -> None:
         """Check that the eager links of a topic are one spanning tree.
 
         They must connect all nodes of the topic, and there must be one link fewer than there are nodes.
@@ -295,6 +295,11 @@ class OverlayChecker:
             late = run.now - since > record.promise.recovery_us
             if lasting and late and self._changed_us.get(topic, 0) < since:
                 self._problem(run.now, node, f"message {message_id} is missing, though {peer} announced it")
+
+
+def episub_in_flight(run: Network) -> set[tuple[int, int]]:
+    """Return the pairs of nodes between which a part of episub or an event of a connection is queued."""
+    return in_flight(run, lambda control: control.episub, _CONNECTION_NEWS)
 
 
 def in_flight(
