@@ -115,12 +115,12 @@ def test_region_jitter_alone_counts(tmp_path: Path):
             [
                 "regions.csv:3: an earlier line is from 'a' to 'a'",
                 "regions.csv:5: 'x' is not a number",
-                "regions.csv:6: -1: must be in 0…2592000000",
+                "regions.csv:6: -1: must be in 0…2592000000 ms",
                 "regions.csv:7: must have 4 fields, not 3",
             ],
         ),
         ("from,to,latency_ms,jitter_ms\na,b,1,0\nb,b,1,0\n", ["regions.csv: no latency from 'a' to 'a'"]),
-        ("from,to,latency_ms,jitter_ms\na,a,nan,0\n", ["regions.csv:2: nan: must be in 0…2592000000"]),
+        ("from,to,latency_ms,jitter_ms\na,a,nan,0\n", ["regions.csv:2: nan: must be in 0…2592000000 ms"]),
     ],
 )
 def test_bad_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problems: list[str]):

@@ -63,13 +63,13 @@ def test_one_changed_line_of_a_kernel_is_found_and_shown(tmp_path):
     compared = _hearsay("trace", "diff", tmp_path / "reference", tmp_path / "array", "--context", 4)
     assert compared.returncode == 1, compared.stderr
     difference = re.fullmatch(
-        r"The runs part at (?P<time>\d+\.\d+)s\.\n"
+        r"The runs diverge at (?P<time>\d+\.\d+)s\.\n"
         r"\nOnly in A at that time: 0 rows\n"
         r"Before that in A, same nodes:\n(?P<before_a>(?:  .+\n){4})"
         r"\nOnly in B at that time: \d+ rows\n"
         r"(?P<only_b>(?:\+ .+\n)+)"
         r"Before that in B, same nodes:\n(?P<before_b>(?:  .+\n){4})"
-        r"\nIn all:\n(?:.+\n)+\n?",
+        r"\nRows that differ in all:\n(?:.+\n)+\n?",
         compared.stdout,
     )
     assert difference, compared.stdout

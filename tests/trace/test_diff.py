@@ -41,7 +41,7 @@ def test_the_first_divergence_with_what_came_before(tmp_path):
     assert sum(count[0] for count in difference.counts.values()) == 3
     assert sum(count[1] for count in difference.counts.values()) == 2
     text = render(difference)
-    assert "The runs part at 0.002000s." in text
+    assert "The runs diverge at 0.002000s." in text
     assert text.count("\n- ") == text.count("\n+ ") == 1
 
 

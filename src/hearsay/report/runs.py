@@ -32,7 +32,7 @@ from hearsay.pipeline.run_facts import SCRIPT_ROLE, scenario_of, summary_of
 from hearsay.report import palette
 from hearsay.report.html import ReportError
 from hearsay.studies.settings import settings_of
-from hearsay.trace.compare_runs import other_sizes
+from hearsay.trace.compare_runs import size_problems
 from hearsay.trace.folder.arrow import DAMAGED, pa
 from hearsay.trace.folder.arrow_compute import compute, plain, read_plain
 from hearsay.trace.folder.foreign_parquet import open_foreign
@@ -154,7 +154,7 @@ class Run:
             return []
         manifest = load_manifest(self.folder)
         is_there = any((self.folder / file.name).exists() for file in manifest.trace.files)
-        return other_sizes(self.folder, manifest) if is_there else []
+        return size_problems(self.folder, manifest) if is_there else []
 
     @cached_property
     def _balanced(self) -> dict[int | None, int]:

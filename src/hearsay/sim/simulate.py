@@ -132,14 +132,9 @@ class Simulation:
             if isinstance(error, Exception) and (failure := self.engine.router_failure(error)) is not None:
                 raise failure from error
             raise
-        return Result(summary, self._problems())
-
-    def _problems(self) -> tuple[str, ...]:
-        """Return the problems that the check of the run found. With the array engine, first repeat the calls of the
-        witnesses."""
-        if self._checker is not None:
-            return tuple(self._checker.problems)
-        return self._witnesses.repeat().problems if self._witnesses is not None else ()
+        if self._witnesses is not None:
+            return Result(summary, self._witnesses.repeat().problems)
+        return Result(summary, tuple(self._checker.problems) if self._checker is not None else ())
 
     def change_scenario(self, scenario: Scenario) -> None:
         """Continue with another scenario, whose plan must have the same events before `engine.changeable.next_us`.

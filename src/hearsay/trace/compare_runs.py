@@ -8,7 +8,7 @@ Rules of the comparison of two runs:
 * Runs are compared as multisets of stored rows: the order of rows in files does not matter.
 * The first divergence is the earliest time at which the multisets differ. Later differences are mostly consequences
   of the first divergence, so only their number is reported.
-* Classes are compared one after the other, so that only one class of both runs is in memory.
+* The classes of rows are compared one after the other, so that only one class of both runs is in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def verify(path: Path) -> list[str]:
     return [*changed, *_unlisted(path, manifest)] or list(_wrong_contents(path, manifest))
 
 
-def other_sizes(path: Path, manifest: Manifest) -> list[str]:
+def size_problems(path: Path, manifest: Manifest) -> list[str]:
     """Return a line for each trace file that is missing or has another size than in the manifest. No file is read."""
     files = manifest.trace.files
     return [f"{file.name}: {problem}" for file in files if (problem := _size_problem_of(path / file.name, file))]
@@ -166,7 +166,7 @@ def _difference(
 
 def render(difference: Difference, names: Names | None = None) -> str:
     """Return the difference as text. Without `names`, peers and topics are shown as numbers."""
-    lines = [f"The runs part at {show_time(difference.time_us).strip()}."]
+    lines = [f"The runs diverge at {show_time(difference.time_us).strip()}."]
     for name, sign, side in (("A", "-", difference.a), ("B", "+", difference.b)):
         lines += ["", f"Only in {name} at that time: {side.total} rows"]
         lines += [f"{sign} {show(row, names)}" for row in side.only]
@@ -174,7 +174,7 @@ def render(difference: Difference, names: Names | None = None) -> str:
             lines.append(f"{sign} … and {side.total - len(side.only)} more")
         if side.before:
             lines += [f"Before that in {name}, same nodes:", *(f"  {show(row, names)}" for row in side.before)]
-    lines += ["", "In all:", f"  {'event':<20} {'only in A':>12} {'only in B':>12}"]
+    lines += ["", "Rows that differ in all:", f"  {'event':<20} {'only in A':>12} {'only in B':>12}"]
     lines += [f"  {wire_name(event):<20} {a:>12} {b:>12}" for event, (a, b) in difference.counts.items()]
     return "\n".join(lines) + "\n"
 

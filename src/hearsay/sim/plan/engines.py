@@ -44,7 +44,7 @@ class CapacityExceeded(Exception):
 def unsupported(scenario: Scenario) -> list[str]:
     """Return the reasons why the array engine cannot run a scenario: one for each router without kernels."""
     return [
-        f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)}"
+        f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)} run on the array engine"
         for key, choice in scenario.routers.items()
         if choice.kind not in WITH_KERNELS
     ]
@@ -52,10 +52,8 @@ def unsupported(scenario: Scenario) -> list[str]:
 
 def chooses_neighbours(scenario: Scenario) -> bool:
     """Return whether some router has a managed overlay (episub with an `overlay` other than `connections`)."""
-    return any(
-        isinstance(each, EpisubParameters) and each.overlay is not Overlay.CONNECTIONS
-        for each in _parameters(scenario)
-    )
+    overlays = [each.overlay for each in _parameters(scenario) if isinstance(each, EpisubParameters)]
+    return any(overlay is not Overlay.CONNECTIONS for overlay in overlays)
 
 
 def routers_dial(scenario: Scenario) -> bool:
@@ -99,14 +97,8 @@ def choose_engine(scenario: Scenario, wanted: str = "auto") -> tuple[EngineName,
 
 def direct_pairs(scenario: Scenario) -> list[tuple[int, int]]:
     """Return the pairs of nodes that are direct peers, ascending."""
-    return sorted(
-        {
-            pair
-            for each in _parameters(scenario)
-            if isinstance(each, GossipsubParameters)
-            for pair in each.direct_peers
-        }
-    )
+    gossipsubs = [each for each in _parameters(scenario) if isinstance(each, GossipsubParameters)]
+    return sorted({pair for each in gossipsubs for pair in each.direct_peers})
 
 
 def array_entry(scenario: Scenario) -> str:
@@ -188,7 +180,7 @@ class Estimate:
 
     @property
     def is_large(self) -> bool:
-        """True if the run takes longer than 20 s or needs more than 2 GiB, so that a user should know before."""
+        """True if the run takes longer than 20 s or needs more than 2 GiB, so that the user is informed before."""
         return self.seconds > _LONG_S or self.memory_bytes > _LARGE_BYTES
 
     @property

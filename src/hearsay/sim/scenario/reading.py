@@ -176,7 +176,7 @@ def _milliseconds(text: str) -> Micros:
     except InvalidOperation:
         raise ValueError(f"{text!r} is not a number") from None
     if not number.is_finite() or not 0 <= number <= MAX_TIME_MS:
-        raise ValueError(f"{text}: must be in 0…{MAX_TIME_MS}")
+        raise ValueError(f"{text}: must be in 0…{MAX_TIME_MS} ms")
     return scaled(number, 1000)
 
 

@@ -213,7 +213,7 @@ def _what_is_there(path: Path) -> str:
     if any(path.glob(f"[0-9][0-9][0-9][0-9][0-9]*/{MANIFEST}")) and (path / "dictionary").is_dir():
         return (
             "is a node's trace that was not closed, because the node still runs or was killed: "
-            f"`hearsay trace join {path} --out DIR` makes a run of it, as does a node that continues it and closes"
+            f"`hearsay trace join {path} --out DIR` makes it a run; so does a node that continues it and is stopped"
         )
     with suppress(OSError):
         if marked(path) is Holds.RUN:
