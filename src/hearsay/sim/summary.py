@@ -9,7 +9,7 @@
 * `bytes_out` has the mean and the maximum of the bytes that a node sent, as in the SEND_RPC rows of the trace.
   `uplink_share` has these bytes divided by the bytes that a node's uplink can send in the simulated time. It can be
   above 1 if RPCs still wait for the uplink at the end.
-* A ratio, mean or percentile of nothing is null.
+* A ratio with the divisor 0 is null, and so is a mean or percentile of no values.
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ class Summary:
     refused: int
     """The number of messages that some application rejected or ignored."""
     sent: dict[str, int]
+    """The number of sent parts of each kind."""
     latency_ms: dict[str, float | None]
     hops: dict[str, float | int | None]
     bytes_out: dict[str, float | int]
     uplink_share: dict[str, float | None]
     simulated_seconds: float
     events: int
+    """The number of events that routers handled."""
     trace_hash: str
     complete: bool
     histogram: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""Functions that read the rows of a run and the names of its peers and topics, and rows as lines for people.
+"""Functions that read the rows of a run and the names of its peers and topics, and that show rows as lines of text.
 
 Rules:
 

@@ -83,7 +83,7 @@ def natted_nodes(network: Network, randomness: Randomness) -> frozenset[int]:
 
 
 def is_few(count: int, available: int) -> bool:
-    """Return whether draws rarely repeat a number, so that `count` distinct ones are drawn fast one by one."""
+    """Return whether `count` draws from `available` numbers rarely repeat one, so that drawing one by one is fast."""
     return count <= _FEW and 2 * count <= available
 
 

@@ -9,7 +9,7 @@ Rules of latencies:
 * The script has latencies like a node. Its number is the number of nodes. With regions, it is in the first region.
 * A file of regions is CSV with the header `from,to,latency_ms,jitter_ms`. It has the latency and the largest jitter
   between the regions of each pair, and within each region. One direction of a pair is enough; if the file has both,
-  the means of both count. Each node is in a random region, and all regions are equally likely.
+  their means are used. Each node is in a random region, and all regions are equally likely.
 
 Rules of dials:
 

@@ -27,23 +27,8 @@ from hearsay.core.scores.score_parameters import ANY_TOPIC, ScoreSet, role_of
 from hearsay.core.shell.parameters import Violation
 from hearsay.sim.scenario.network import Addresses, Faults, Links, Loss, Network, Rating, Service
 from hearsay.sim.scenario.routers import Population, RouterChoice, RouterTable
-from hearsay.sim.scenario.values import (
-    MILLION,
-    Scaled,
-    Seconds,
-    Section,
-    SomeNodes,
-    integer_in,
-    number_in,
-)
-from hearsay.sim.scenario.workload import (
-    Publishers,
-    Timed,
-    TimedKind,
-    TopicGroup,
-    Validation,
-    Workload,
-)
+from hearsay.sim.scenario.values import MILLION, Scaled, Seconds, Section, SomeNodes, integer_in, number_in
+from hearsay.sim.scenario.workload import Publishers, Timed, TimedKind, TopicGroup, Validation, Workload
 
 MAX_SEED = (1 << 63) - 1
 

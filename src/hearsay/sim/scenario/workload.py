@@ -167,9 +167,9 @@ class Refusal(StrEnum):
 
 
 class InvalidMessages(SomeNodes):
-    """[[validation.invalid]]: publishers of invalid messages, which applications do not accept (but see
-    `forwards_invalid`). If several entries match a message, the last one
-    sets the verdict and the nodes that accept the message."""
+    """[[validation.invalid]]: nodes that publish invalid messages. Applications do not accept these messages, except
+    with `forwards_invalid`. If several entries match a message, the last one sets the verdict and the nodes that
+    accept the message."""
 
     topics: tuple[Text, ...] | None = None
     """Topics in which messages of these nodes are invalid; without this key, all topics."""

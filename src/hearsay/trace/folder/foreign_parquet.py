@@ -1,4 +1,4 @@
-"""Parquet files of unknown origin. A file is read only if its values fit into a bounded multiple of its size."""
+"""Parquet files of unknown origin. A file is read only if it has few values and little unpacked data for its size."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def open_foreign(
     """Open a file as a `ParquetFile`, to read these columns (None: all) of these row groups (None: all).
 
     Callers must read with `use_threads=False`: if a thread of Arrow still uses the file when Python ends, the process
-    aborts. Raises `OSError`, `ValueError` or an Arrow error if the file is not Parquet, if what will be read needs
-    too much memory, or if a column is not one of plain numbers or texts.
+    aborts. Raises `OSError`, `ValueError` or an Arrow error if the file is not Parquet, if the wanted columns need
+    too much memory, or if one of them is not a column of plain numbers or texts.
     """
     source = open_regular(path)
     size = os.fstat(source.fileno()).st_size

@@ -46,13 +46,12 @@ WRITTEN = (
     "summary.json",
     TEMPORARY_NAMES,
 )
-"""Patterns of the files that are removed with a run, in addition to the manifest and the files that it names without
-rows."""
+"""Patterns of the files that are removed with a run, in addition to the manifest and its `other_files`."""
 Integers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 def dictionary_file(run: Path, dictionary: str) -> Path:
-    """Return the file of a run's dictionary `peers`, `topics` or `messages`, which gives numbers their names."""
+    """Return the path of a run's dictionary; `dictionary` is `peers`, `topics` or `messages`."""
     return run / DICTIONARIES / f"{dictionary}.parquet"
 
 

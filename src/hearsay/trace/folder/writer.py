@@ -1,7 +1,7 @@
 """The writer of a run's trace: it sorts rows by time and writes them into files, in bounded memory.
 
-The files of one class of rows (`part-00000.parquet`, …) are called parts. A queue runs the tasks that sort and write,
-one after the other, either on a thread of its own or immediately in the caller's thread.
+The files of one class of rows (`part-00000.parquet`, …) are called parts. Two queues run tasks in order: one sorts
+rows, and the other writes them. Each queue has a thread of its own, or runs its tasks at once in the caller's thread.
 """
 
 from __future__ import annotations

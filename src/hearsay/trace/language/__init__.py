@@ -1,4 +1,4 @@
 """The trace format: events as rows of integers, their hash, their order, and derived rows.
 
-`places` and `compiled_code` have the places of caches, and the code in them.
+`places` has the folders of caches. `compiled_code` compiles functions, and stores their machine code there.
 """

@@ -32,7 +32,7 @@ class KeptCode:
     part: str
     """The name of the code's folder in the cache."""
     packages: tuple[str, ...]
-    """The folders in `hearsay` of the packages on whose sources the machine code depends."""
+    """The names of the packages of `hearsay` that have the sources of the machine code."""
     variant: str = ""
 
     def compile(self, function: Callable[..., object], **options: Any) -> Any:
@@ -87,7 +87,7 @@ class KeptCode:
         return False
 
     def digest(self, package: Path) -> str:
-        """Return a digest of numba's version, `variant`, and the machine code's sources in the folder `package`."""
+        """Return a digest of numba's version, `variant`, and the sources; `package` is the folder of `hearsay`."""
         seen = blake2b(cast("Any", numba).__version__.encode(), digest_size=8, key=self.variant.encode())
         for name in self.packages:
             for file in sorted((package / name).rglob("*.py")):

@@ -193,7 +193,7 @@ _row: Callable[..., TraceRow] = fast_init(TraceRow)
 
 
 def formed_row(event: TraceEvent, time_us: Micros, *values: int) -> Codes:
-    """Return a row of the event. `values` are the values of the columns that `FORMS` declares, in the order there."""
+    """Return a row of the event. `values` are the values of `FORMS[event].columns`, in the order of these columns."""
     row = [time_us, int(event), *_EMPTY]
     for place, value in zip(_PLACES[event], values, strict=True):
         row[place] = value

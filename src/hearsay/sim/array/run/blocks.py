@@ -1,7 +1,7 @@
 """Kernels that handle the events of one part of a bucket. Each thread owns some blocks of nodes.
 
-A thread handles the events of one node of a block after the other. The data of nodes are far apart in memory, so
-kernels would spend most of the time on waiting for memory. Therefore the data of later nodes are prefetched."""
+A thread handles all events of a node before those of the next node. The data of nodes are far apart in memory, so
+kernels would mostly wait for memory. Therefore the data of later nodes are prefetched."""
 
 from __future__ import annotations
 

@@ -178,6 +178,7 @@ def record_connect(w: World, th: int, now: int, node: int, target: int, delay: i
 
 @with_links
 def _is_usable(w: World, link: int) -> bool:
+    """Return whether a connection is not lost, and open at one of its nodes at least."""
     line = links32(w)[link]
     if line[LINK_FLAGS] & DEAD:
         return False

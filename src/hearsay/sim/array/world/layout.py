@@ -143,11 +143,15 @@ HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTE
 """HAS_LINKS: links need memory of their own (`listener.py`). LOSS: millionths. JITTER: microseconds. UPLINK: bits per
 second, 0 without a limit. UPLINK_BYTES: the room of an uplink's queue, 0 without a limit."""
 LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = islice(_scalar, 4)
+"""LATENCY_LEAST, LATENCY_SPAN: the bounds of uniform latencies (`UniformLatency.bounds`)."""
 SERVICE, VALIDATION, HAS_VERDICTS, DETECTION, REDIAL, LINGER = islice(_scalar, 6)
 SEEN_EXPIRES, TRACING, THREADS, GLOBALS, SCRIPT, TRACKS_SINCE, MEASURED = islice(_scalar, 7)
 MAX_SEEN_BINDS, MAX_CACHED_BINDS, LOOKAHEAD = islice(_scalar, 3)
-"""LOOKAHEAD: 1 if no node depends on events of other nodes in the same bucket, so that each node can handle all its
-events of the bucket at once."""
+"""SEEN_EXPIRES: some router forgets seen messages before the run ends. TRACING: the rows that are stored
+(`record.py`). GLOBALS: the number of lines of `schedule`. TRACKS_SINCE: `since_us` is used. MEASURED:
+`latency_counts` counts latencies below this number of microseconds. MAX_…_BINDS: some router may have to forget
+messages early, because the cache is full. LOOKAHEAD: 1 if no node depends on events of other nodes in the same
+bucket, so that each node can handle all its events of the bucket at once."""
 RECYCLES, ROUTERS, ALL_NATIVE, HAS_NATTED = islice(_scalar, 4)
 SEEN_FOR, CHANGES_NOTHING, DEFERS, QUIET_UNTIL = islice(_scalar, 4)
 WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = islice(_scalar, 7)

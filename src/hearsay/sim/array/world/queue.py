@@ -1,4 +1,4 @@
-"""The queue of events: a ring of buckets. A bucket spans no more time than the smallest latency.
+"""The queue of events: a ring of buckets. Usually a bucket spans no more time than the smallest latency.
 
 An event is two words. If links need memory (`listener.py`), an event also has a link, in `queued_links`. For each
 bucket, each thread has a chain of chunks, and each chunk has room for `CHUNK` events. When a bucket opens, its events
