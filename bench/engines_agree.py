@@ -70,10 +70,10 @@ class StormRecorder(Recorder):
         super().__init__(listener=listener)
         self._most_events = most_events
 
-    def sending(self, now: Micros, source: int, part: Part) -> None:
+    def record_part(self, now: Micros, source: int, part: Part) -> None:
         if self.events > self._most_events:
             raise Storm
-        super().sending(now, source, part)
+        super().record_part(now, source, part)
 
 
 def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[str, object]]:

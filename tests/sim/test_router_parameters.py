@@ -11,7 +11,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
 from hearsay.core.shell.parameters import integer
 from hearsay.sim.array.engine import ArrayEngine
-from hearsay.sim.array.router_parameters import FIELDS, NoKernel, columns_of
+from hearsay.sim.array.router_parameters import FIELDS, NoKernel, parameter_line
 from hearsay.sim.array.world import layout
 from hearsay.sim.plan.engines import WITH_KERNELS
 from hearsay.sim.plan.plan import make_plan
@@ -38,7 +38,7 @@ def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
 @pytest.mark.parametrize("preset", ["r1", "simsub"])
 def test_all_parameters_of_today_are_carried_or_listed(router, preset):
     kind = ROUTERS[router]
-    line = columns_of(router, kind.parameters.from_mapping(kind.presets.get(preset, {})))
+    line = parameter_line(router, kind.parameters.from_mapping(kind.presets.get(preset, {})))
     assert line[layout.ROUTER_KIND] == WITH_KERNELS.index(router)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import RpcReceived
 from hearsay.core.language.rpc import Control, Graft, IDontWant, Message, PartKind, Rpc, Subscription
-from hearsay.sim.reference.nodes import Uplink, Waiting, connect_pair, is_only_idontwant
+from hearsay.sim.reference.nodes import Uplink, WaitingRpc, connect_pair, is_only_idontwant
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.trace.language.schema import TraceEvent, TraceRow
@@ -15,9 +15,9 @@ from hearsay.trace.language.schema import TraceEvent, TraceRow
 IDONTWANT = Control(idontwant=(IDontWant((1,)),))
 
 
-def waiting(number: int, urgent: bool = False) -> Waiting:
+def waiting(number: int, urgent: bool = False) -> WaitingRpc:
     link = connect_pair(0, number, 10, None, None)
-    return Waiting(link, RpcReceived(0, Rpc()), (), number, 0, 100, urgent)
+    return WaitingRpc(link, RpcReceived(0, Rpc()), (), number, 0, 100, urgent)
 
 
 def test_idontwant_goes_ahead_of_all_but_its_own_kind():

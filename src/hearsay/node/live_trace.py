@@ -27,7 +27,7 @@ from hearsay.core.language.identifiers import Micros
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.node_host import Tasks
 from hearsay.node.trace_rows import MessageFacts, TraceRows
-from hearsay.trace.folder.arrow import share_the_heap
+from hearsay.trace.folder.arrow import use_system_allocator
 from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.language.event_rows import (
     Codes,
@@ -65,7 +65,7 @@ class LiveTrace(TraceRows):
         With `return_memory`, Arrow uses the heap of the C library, whose free memory can be returned to the system.
         """
         if return_memory:
-            share_the_heap()
+            use_system_allocator()
         self._series = RunSeries(directory, router)
         predecessors = numbered_folders(directory)
         lost_us = lost_at(predecessors[-1]) if predecessors else None

@@ -5,8 +5,8 @@ consumers and the listener. `docs/reference/trace.md` defines the rows.
 
 Most rows are SEND_RPC rows. A node often sends the same part to several peers, and the rows of these *copies* differ
 only in destination and time of flight. So the buffer has one row for each part, its *head*, and two integers for each
-copy. A flush makes a row for each copy. Received RPCs and duplicates can be derived from the sends. So they are
-counted, but have no rows.
+copy. A flush makes a row for each copy. Received RPCs and duplicates can be derived from the sends, so they have no
+rows. Duplicates are only counted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Recorder:
         self._rows = RowBuffer()
         self._values = self._rows.values
         self.destinations: list[int] = []
-        """The destination of each copy since the last flush, in the order of the heads (see `sending`)."""
+        """The destination of each copy since the last flush, in the order of the heads (see `record_part`)."""
         self.delays: list[int] = []
         """The time of flight of each copy since the last flush, in microseconds, in the order of `destinations`."""
         self._digest = TraceDigest()
@@ -80,13 +80,14 @@ class Recorder:
         """Record a row that a function of `event_rows` or `schema` returned."""
         self._values.frombytes(pack_row(*codes))
 
-    def sending(self, now: Micros, source: int, part: Part) -> None:
-        """Record the head of a part. For each copy, the caller must then append to `destinations` and `delays`."""
+    def record_part(self, now: Micros, source: int, part: Part) -> None:
+        """Record the head of a part that is sent. The caller must then append each copy to `destinations` and
+        `delays`."""
         self._values.frombytes(pack_row(*send_rpc_row(now, source, len(self.destinations), part, -1)))
 
-    def sent_once(self, now: Micros, source: int, part: Part, destination: int, delay_us: Micros) -> None:
+    def record_send(self, now: Micros, source: int, part: Part, destination: int, delay_us: Micros) -> None:
         """Record that a part is sent to only one destination."""
-        self.sending(now, source, part)
+        self.record_part(now, source, part)
         self.destinations.append(destination)
         self.delays.append(delay_us)
 

@@ -77,7 +77,7 @@ _backoff_seconds = in_python(coded.backoff_seconds)
 _names_hops = in_python(payload.names_hops)
 _USES = tuple(PartialUse)
 _WORD = (1 << 64) - 1
-_NOT_A_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
+_NOT_OF_ROUTERS = [int(event) for event in (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN, TraceEvent.STATE)]
 
 
 class Witnesses:
@@ -88,7 +88,7 @@ class Witnesses:
         self._plan = replace(plan, dials=Dials.from_lists([]))
         self._is_witness = np.zeros(plan.scenario.network.nodes + 1, bool)
         self._is_witness[list(nodes)] = True
-        self._kept: list[Rows] = []
+        self._rows: list[Rows] = []
         self._findings: tuple[str, ...] = ()
 
     @classmethod
@@ -99,7 +99,7 @@ class Witnesses:
 
     def take(self, rows: Rows) -> Rows:
         """Store the rows and notes of the witnesses, and return the rows of all nodes without the notes."""
-        self._kept.append(rows[self._is_witness[rows[:, _PEER]]])
+        self._rows.append(rows[self._is_witness[rows[:, _PEER]]])
         return rows[rows[:, _EVENT] >= 0]
 
     def found(self, count: int, some: Sequence[Sequence[int]]) -> None:
@@ -119,12 +119,12 @@ class Witnesses:
 
     def repeat(self) -> Repetition:
         """Repeat the calls of the witnesses with routers of the core, and compare the rows of both."""
-        rows = np.concatenate(self._kept) if self._kept else no_rows()
+        rows = np.concatenate(self._rows) if self._rows else no_rows()
         notes = rows[(rows[:, _EVENT] < 0) | (rows[:, _EVENT] == TraceEvent.SCORE)]
         replay = _Replay(self._plan)
         for node in self.nodes:
             replay.repeat_calls(node, notes[notes[:, _PEER] == node])
-        ours, theirs = _of_routers(rows, self._plan), _of_routers(replay.rows(), self._plan)
+        ours, theirs = _router_rows(rows, self._plan), _router_rows(replay.rows(), self._plan)
         problems = (*replay.checker.problems, *self._findings, *replay.late_timers)
         difference = diff_rows(ours, theirs)
         if difference is not None:
@@ -144,7 +144,7 @@ class Repetition:
     timers that no router had set, and the first difference between the rows."""
 
 
-def _of_routers(rows: Rows, plan: Plan) -> Rows:
+def _router_rows(rows: Rows, plan: Plan) -> Rows:
     """Return the rows that actions of routers cause, in canonical order.
 
     Rows of faults, losses and connections are left out. A drop by a full queue of an uplink stays, because it stands
@@ -153,7 +153,7 @@ def _of_routers(rows: Rows, plan: Plan) -> Rows:
     """
     events, kinds = rows[:, _EVENT], rows[:, _KIND]
     left = (events == TraceEvent.DROP_RPC) & (rows[:, _REASON] == Reason.QUEUE_FULL)
-    own = (events >= 0) & ~np.isin(events, _NOT_A_ROUTERS) & (left | (events != TraceEvent.DROP_RPC))
+    own = (events >= 0) & ~np.isin(events, _NOT_OF_ROUTERS) & (left | (events != TraceEvent.DROP_RPC))
     own &= ~((events == TraceEvent.SEND_RPC) & (kinds == PartKind.CONNECT))
     found = rows[own]
     links = plan.scenario.links
@@ -176,6 +176,8 @@ class _Nodes(dict[int, SimNode]):
 
 
 class _Engine(ReferenceEngine):
+    """A reference engine that creates nodes at their first use."""
+
     def make_nodes(self, plan: Plan) -> Sequence[SimNode]:
         return cast("Sequence[SimNode]", _Nodes(plan))
 
@@ -247,7 +249,7 @@ class _Replay:
                 node.topics.clear()  # the joins are noted calls of their own
                 engine.start(node)
                 node.topics |= {self._plan.topics[line[_TOPIC]] for line, _ in parts}
-                engine.partial_messages.started(node)  # in the topics of the noted parts
+                engine.partial_messages.start_applications(node)  # in the topics of the noted parts
                 node.topics.clear()
             case _ if kind == STOPPED:
                 engine.stop(node)
@@ -283,7 +285,7 @@ class _Replay:
                 rpc = self._rpc(parts, _has_trees(node), remote)
                 if rpc.partial is not None:
                     message = self._messages[parts[0][1][1]]
-                    engine.transport.holds(engine.nodes[remote], message, parts[0][0][_HOPS])
+                    engine.transport.set_hops(engine.nodes[remote], message, parts[0][0][_HOPS])
                 engine.receive(node, node.links[remote], RpcReceived(remote, rpc), came)
             case _:
                 raise ValueError(f"unknown kind of call in a note: {kind}")

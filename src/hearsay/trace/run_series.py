@@ -27,7 +27,7 @@ _UP_OR_DOWN = RowFilter(events=(TraceEvent.NODE_UP, TraceEvent.NODE_DOWN))
 WHOLE = "whole"
 _NUMBER = re.compile(r"[0-9]{5,}")
 _MAX_ROWS_IN_MEMORY = 1_000_000
-_OF_MESSAGES = ("message", "topic", "publisher", "bytes", "published_us")
+_MESSAGE_COLUMNS = ("message", "topic", "publisher", "bytes", "published_us")
 
 
 def lost_at(folder: Path) -> int | None:
@@ -50,7 +50,7 @@ def lost_at(folder: Path) -> int | None:
 
 
 class RunSeries:
-    """The folder of a series, for writing. It may have a series of an earlier writer, which is then continued."""
+    """The folder of a series, for writing. If an earlier writer left a series there, this writer continues it."""
 
     def __init__(self, path: Path, router: str | None = None) -> None:
         self.router = router
@@ -188,8 +188,8 @@ def names_whole(path: Path) -> bool:
 def _write_messages(folder: RunFolder, pieces: Sequence[Path]) -> None:
     """Write a dictionary of messages. For each message, it has the first entry in the dictionaries of `pieces`."""
     paths = [dictionary_file(piece, "messages") for piece in pieces]
-    tables = [read_table(path, _OF_MESSAGES) for path in paths if path.exists()]
-    columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _OF_MESSAGES]
+    tables = [read_table(path, _MESSAGE_COLUMNS) for path in paths if path.exists()]
+    columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _MESSAGE_COLUMNS]
     _, first = np.unique(columns[0], return_index=True)
     message, topic, publisher, size, published_us = (column[first] for column in columns)
     ids = [each for table in tables for each in table.get("id", [None] * len(table["message"]))]

@@ -20,8 +20,8 @@ from hearsay.sim.array.build_nodes import (
     set_messages,
     set_neighbours,
     set_nodes,
-    set_opinions,
     set_routers,
+    set_score_inputs,
     set_topics,
     set_verdicts,
 )
@@ -105,7 +105,7 @@ def build(plan: Plan, latency: LatencyModel, randomness: Randomness, *, tracing:
     set_messages(arrays, plan, place_of)
     set_nodes(arrays, plan, place_of)
     set_verdicts(arrays, plan, Verdicts(plan, randomness))
-    set_opinions(arrays, plan, randomness)
+    set_score_inputs(arrays, plan, randomness)
     set_neighbours(arrays, plan, place_of)
     if w[at.HAS_FEATURES]:
         set_features(arrays, plan, order)

@@ -24,7 +24,7 @@ from hearsay.core.shell.peers import subscription_bytes
 from hearsay.core.shell.received_parts import SubscriptionFilter
 from hearsay.core.shell.strategy import Strategy
 from hearsay.sim.array.compiling import lines_at_most
-from hearsay.sim.array.router_parameters import columns_of, reals_of, topic_of
+from hearsay.sim.array.router_parameters import parameter_line, real_line, topic_lines
 from hearsay.sim.array.world import layout as at
 from hearsay.sim.array.world import queue
 from hearsay.sim.array.world.layout import Arrays
@@ -101,7 +101,7 @@ _FOREVER = 1 << 60
 
 
 def set_routers(arrays: Arrays, plan: Plan) -> None:
-    arrays["parameters"] = np.array([columns_of(kind.name, parameters) for kind, parameters in plan.routers])
+    arrays["parameters"] = np.array([parameter_line(kind.name, parameters) for kind, parameters in plan.routers])
     arrays.world[at.ROUTERS] = len(plan.routers)
     table = arrays["parameters"]
     scalars = {at.HAS_SCORES: at.SCORES, at.HAS_GATER: at.GATES, at.HAS_PLACES: at.PLACES, at.HAS_FILTERS: at.FILTERS}
@@ -110,9 +110,9 @@ def set_routers(arrays: Arrays, plan: Plan) -> None:
     arrays.world[at.USES_12] = bool(table[:, [at.TELL_FROM, at.SKIPS_SENDERS]].any())
     arrays.world[at.USES_11] = bool(table[:, [at.HAS_11, at.ASK_AGAIN]].any()) or routers_dial(plan.scenario)
     arrays.world[at.HAS_EPISUB] = bool((table[:, at.ROUTER_KIND] == at.EPISUB).any())
-    arrays["reals"] = np.array([reals_of(parameters) for _, parameters in plan.routers], dtype=np.float64)
+    arrays["reals"] = np.array([real_line(parameters) for _, parameters in plan.routers], dtype=np.float64)
     topics = sorted(plan.topics)
-    lines = [[topic_of(parameters, topic) for topic in topics] for _, parameters in plan.routers]
+    lines = [[topic_lines(parameters, topic) for topic in topics] for _, parameters in plan.routers]
     arrays["topic_reals"] = np.array([[reals for reals, _ in line] for line in lines], dtype=np.float64)
     arrays["topic_times"] = np.array([[times for _, times in line] for line in lines], dtype=np.int64)
     if arrays.world[at.HAS_FILTERS]:
@@ -282,7 +282,7 @@ def _set_clusters(arrays: Arrays) -> None:
         arrays["columns_of"] = np.argsort(np.argsort(topics, kind="stable"), kind="stable").astype(np.int32)
 
 
-def set_opinions(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
+def set_score_inputs(arrays: Arrays, plan: Plan, randomness: Randomness) -> None:
     """Set the inputs of scores: ratings by applications (P5), and the numbers of addresses (P6). In a run without
     scores, do nothing."""
     w = arrays.world

@@ -148,7 +148,7 @@ def kernel(function: Function, needed: int | None = None, **options: bool) -> Fu
         signature: Any = given
         if is_declared:
             signature = tuple(one if kind is WorldType else kind for one, kind in zip(given, declared, strict=True))
-        with _finished_by(_leave_in_pieces, _executable_that_is_not_called):
+        with _finished_by(_finish_without_machine_code, _executable_that_is_not_called):
             if idle is None or needed not in signature[0].without:
                 return compile_for(signature)
             idle.compile(signature)
@@ -183,8 +183,8 @@ def _finished_by(finalize: Callable[[Any], None], get_executable: Any = _context
         _library.finalize, _context.get_executable = before
 
 
-def _leave_in_pieces(library: Any) -> None:
-    """Finish a library without machine code and symbols. A library has the code of a kernel or of a numba function.
+def _finish_without_machine_code(library: Any) -> None:
+    """Finish a library, the code of a kernel or of a numba function, without machine code and symbols.
 
     Kernels are compiled to LLVM's intermediate code only; the entry is then optimised and compiled as a whole. Numba
     itself optimises each function together with all functions that it calls. So it would optimise the same code once

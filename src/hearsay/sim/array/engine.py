@@ -53,10 +53,10 @@ _WORTH_SHARING = 5_000
 as handling a few hundred events."""
 
 
-class Witness(Protocol):
-    """The object that checks a run.
+class RunCheck(Protocol):
+    """The check of a run.
 
-    Some nodes are witnesses: the engine writes notes of all calls of their routers. The object names these nodes, and
+    Some nodes are witnesses: the engine writes notes of all calls of their routers. The check names these nodes, and
     receives the notes, and findings about all nodes.
     """
 
@@ -80,12 +80,12 @@ class ArrayEngine:
     """One run of a plan on the array engine."""
 
     def __init__(
-        self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, witnesses: Witness | None = None
+        self, plan: Plan, take_rows: Callable[[Rows], None] | None, threads: int = 1, check: RunCheck | None = None
     ) -> None:
         """Build the arrays of a run. Raise `CapacityExceeded` if there is not enough memory for them.
 
         `take_rows` is called with batches of trace rows; a batch is valid only during the call. If it is None, the
-        engine only computes the hash of the trace. `witnesses.take` is called with the same batches, notes included
+        engine only computes the hash of the trace. `check.take` is called with the same batches, notes included
         (`rules/checks.py`); without `take_rows`, these batches have only the rows of the witnesses. A run with
         partial messages, or with routers that choose their neighbours, uses one thread only.
         """
@@ -93,14 +93,14 @@ class ArrayEngine:
         self._end_us = plan.end_us
         self.latency = make_latency(plan.scenario.links, plan.scenario.network.nodes, randomness)
         try:
-            kept = record.ROWS_OF_WITNESSES if witnesses else record.NO_ROWS
+            kept = record.ROWS_OF_WITNESSES if check else record.NO_ROWS
             kept = kept if take_rows is None else record.ALL_ROWS
             self.arrays = build(plan, self.latency, randomness, tracing=kept, threads=threads)
         except MemoryError as error:
             raise CapacityExceeded("out of memory: the array engine has no room for its tables") from error
-        if witnesses is not None:
+        if check is not None:
             self.arrays["witnesses"] = np.zeros(plan.scenario.network.nodes + 1, np.uint8)
-            self.arrays["witnesses"][list(witnesses.nodes)] = record.IS_WITNESS
+            self.arrays["witnesses"][list(check.nodes)] = record.IS_WITNESS
             self.arrays.world[at.WITNESSES] = 1
             self._begin_check()
         self._work = _smallest_entry(self.arrays)
@@ -110,7 +110,7 @@ class ArrayEngine:
         """The caller may set it, from any thread, to end the run early."""
         self.complete = False
         self._take_rows = take_rows
-        self._witnesses = witnesses
+        self._check = check
         self._longer: Counter[int] = Counter()
         """The number of deliveries by latency in microseconds, for latencies that are too long for
         `latency_counts`."""
@@ -137,8 +137,8 @@ class ArrayEngine:
         self._run(progress)
         self._work(self.arrays.world, DRAIN, 0)
         self._hand_over_rows()
-        if self._witnesses is not None:
-            self._end_check(self._witnesses)
+        if self._check is not None:
+            self._end_check(self._check)
         return self.complete
 
     def _run(self, progress: Callable[[Micros], None] | None) -> None:
@@ -201,8 +201,8 @@ class ArrayEngine:
             count = int(counts[thread, record.ROWS])
             if count:
                 rows = self.arrays["rows"][thread, :count]
-                if self._witnesses is not None:
-                    rows = self._witnesses.take(rows)
+                if self._check is not None:
+                    rows = self._check.take(rows)
                 if self._take_rows is not None:
                     self._take_rows(rows)
                 counts[thread, record.ROWS] = 0
@@ -262,9 +262,9 @@ class ArrayEngine:
         self.arrays.make("findings", threads, MAX_REPORTED)
         self.arrays.make("known_topics apart", *self.arrays["flags"].shape)
 
-    def _end_check(self, witnesses: Witness) -> None:
+    def _end_check(self, check: RunCheck) -> None:
         """Check sent parts and mesh links at the end of the run, and report the earliest findings of the whole run to
-        `witnesses`."""
+        `check`."""
         w = self.arrays.world
         self.arrays.make("slot_marks", int(w[at.SLOTS_USED]) + 1)
         self._work(w, CHECK, 0)
@@ -275,7 +275,7 @@ class ArrayEngine:
             for line in found[:count]
         ]
         findings.sort(key=lambda line: (line[0] < 0, *line))
-        witnesses.found(sum(counts), findings[:MAX_REPORTED])
+        check.found(sum(counts), findings[:MAX_REPORTED])
 
     # Results.
 

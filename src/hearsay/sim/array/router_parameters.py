@@ -91,7 +91,7 @@ def _carried(entry: Any) -> list[str]:
     return entry.get("from") or [entry["of"].partition(".")[0]]
 
 
-def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
+def parameter_line(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     """Return a router's line in the array `parameters`. Raise `NoKernel` if no field carries one of the router's
     parameters."""
     tables = {name: FIELDS.get(name, {}) for name in _TABLES.get(router, ("shared", router))}
@@ -107,7 +107,7 @@ def columns_of(router: str, parameters: RouterParameters) -> NDArray[np.int64]:
     return line
 
 
-def reals_of(parameters: RouterParameters) -> list[float]:
+def real_line(parameters: RouterParameters) -> list[float]:
     """Return a router's line in the array `reals`; all values are 0 unless the router is gossipsub."""
     line = [0.0] * at.REALS
     if isinstance(parameters, GossipsubParameters):
@@ -116,7 +116,7 @@ def reals_of(parameters: RouterParameters) -> list[float]:
     return line
 
 
-def topic_of(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
+def topic_lines(parameters: RouterParameters, topic: str) -> tuple[list[float], list[int]]:
     """Return a router's lines for a topic in the arrays `topic_reals` and `topic_times`."""
     score = parameters.score if isinstance(parameters, GossipsubParameters) else None
     scored = None if score is None else score.of_topic(topic)

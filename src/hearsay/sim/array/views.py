@@ -176,7 +176,7 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
         names = [(index_type, index)]
     numbers = [context.cast(builder, value, each, _any.int64) for each, value in names]
     if CHECKED:
-        _refuse_places_beyond(context, builder, kind, view, numbers)
+        _check_bounds(context, builder, kind, view, numbers)
     place = numbers[0]
     for axis in range(1, len(kind.extents)):
         place = builder.mul(place, _extent(view, kind, axis))
@@ -185,7 +185,7 @@ def _place(context: Any, builder: Any, kind: ViewType, view: Any, index_type: An
     return builder.gep(view.data, [place])
 
 
-def _refuse_places_beyond(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
+def _check_bounds(context: Any, builder: Any, kind: ViewType, view: Any, numbers: list[Any]) -> None:
     """Generate checks that raise IndexError for an index below 0 or beyond an extent.
 
     The extent 0 is unknown and not checked; views that `words_at` returns have it.

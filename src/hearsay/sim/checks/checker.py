@@ -93,10 +93,10 @@ class _Record:
     """Messages that await the application's verdict."""
     refused: set[Any] = field(default_factory=lambda: set())
     """Messages that the application rejected or ignored, until the router asks for another verdict."""
-    apart_until: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    latest_end_us: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
     """The latest possible end of each backoff. A sent or received PRUNE begins a backoff; a disconnection does not
     end it."""
-    no_graft_before: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
+    earliest_end_us: dict[tuple[TopicId, PeerId], Micros] = field(default_factory=lambda: {})
     """The earliest possible end of each backoff. A GRAFT before this time is a problem."""
     dropped: set[tuple[TopicId, PeerId]] = field(default_factory=lambda: set())
     """Pairs of topic and connected peer: the node's graylist dropped the last GRAFT or PRUNE of the peer in the
@@ -104,11 +104,11 @@ class _Record:
     beat: int = 0
     """The number of the router's last heartbeat; of its last timer if the router has no heartbeat."""
 
-    def keep_apart(self, topic: TopicId, peer: PeerId, earliest: Micros, latest: Micros) -> None:
+    def record_backoff(self, topic: TopicId, peer: PeerId, earliest: Micros, latest: Micros) -> None:
         """Record a backoff that ends between `earliest` and `latest`, unless recorded times are later."""
         key = (topic, peer)
-        self.no_graft_before[key] = max(earliest, self.no_graft_before.get(key, 0))
-        self.apart_until[key] = max(latest, self.apart_until.get(key, 0))
+        self.earliest_end_us[key] = max(earliest, self.earliest_end_us.get(key, 0))
+        self.latest_end_us[key] = max(latest, self.latest_end_us.get(key, 0))
 
     def may_graft(self, now: Micros, topic: TopicId, peer: PeerId) -> bool:
         """Return whether the node may send a peer a GRAFT now, even if the backoff ends as late as possible."""
@@ -116,7 +116,7 @@ class _Record:
         if backoff is None:
             return True
         waits_us = backoff.slack_us + backoff.removal_delay_us
-        return now >= self.apart_until.get((topic, peer), -waits_us) + waits_us
+        return now >= self.latest_end_us.get((topic, peer), -waits_us) + waits_us
 
 
 class Checker:
@@ -154,7 +154,7 @@ class Checker:
             accepted = self._scores.accepts_from(node, standing, event.peer)
             _note_rpc(record, event, accepted, now)
         else:
-            _learn(record, event)
+            _note_other_event(record, event)
         self._overlay.handled(node, event, actions, now)
         if promises.partial is not None:
             self._partials.handled(node, promises.partial, event, accepted, actions, now)
@@ -267,10 +267,10 @@ def _note_rpc(record: _Record, event: RpcReceived, accepted: bool, now: Micros) 
         if backoff is not None and prune.topic in record.joined:
             named_us = prune.backoff_s * _SECOND_US if prune.backoff_s else backoff.unnamed_us
             until = now + min(named_us, backoff.longest_us)
-            record.keep_apart(prune.topic, peer, until if accepted else now, until)
+            record.record_backoff(prune.topic, peer, until if accepted else now, until)
 
 
-def _learn(record: _Record, event: OtherEvent) -> None:
+def _note_other_event(record: _Record, event: OtherEvent) -> None:
     """Record the effect of an event that is not a received RPC."""
     match event:
         case PeerConnected():
@@ -370,9 +370,9 @@ def _check_send(report: _Report, record: _Record, event: Event, action: Send, no
     for prune in control.prune:
         if prune.backoff_s is not None and backoff is not None:
             until = now + prune.backoff_s * _SECOND_US
-            record.keep_apart(prune.topic, peer, until - _SECOND_US, until)
+            record.record_backoff(prune.topic, peer, until - _SECOND_US, until)
         elif backoff is not None:  # a PRUNE of v1.0 names no backoff; it lasts from 0 to `own_longest_us`
-            record.keep_apart(prune.topic, peer, now, now + backoff.own_longest_us)
+            record.record_backoff(prune.topic, peer, now, now + backoff.own_longest_us)
     for ihave in control.ihave:
         if ihave.topic not in known:
             report(f"IHAVE to {peer}, a non-subscriber of {ihave.topic!r}")
@@ -394,10 +394,10 @@ def _require_backoff_over(
     report: _Report, record: _Record, what: str, topic: TopicId, peer: PeerId, now: Micros
 ) -> None:
     backoff = record.promises.backoff
-    until = record.no_graft_before.get((topic, peer), now)
+    until = record.earliest_end_us.get((topic, peer), now)
     if now >= until or backoff is None:
         return
-    if len(record.no_graft_before) <= backoff.remembered:  # with more backoffs, the router may have forgotten some
+    if len(record.earliest_end_us) <= backoff.remembered:  # with more backoffs, the router may have forgotten some
         report(f"{what} {peer}, {until - now} us before the backoff in {topic!r} is over")
 
 

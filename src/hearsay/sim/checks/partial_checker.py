@@ -152,11 +152,11 @@ class PartialChecker:
         `accepted` is False if the event is no RPC, or if the node handles only the subscriptions of the RPC.
         """
         record = self._records[node.id]
-        _learn(record, event, accepted)
+        _note_event(record, event, accepted)
         self._note_topics(record, event)
         for action in actions:
             if isinstance(action, Send) and action.peer in record.peers:
-                for problem in self._misled(record, promise, action):
+                for problem in self._wrong_parts(record, promise, action):
                     self._problem(now, node, f"{problem} to {action.peer}")
         if isinstance(event, RpcReceived) and event.rpc.partial is not None:
             topic = event.rpc.partial.topic
@@ -171,7 +171,7 @@ class PartialChecker:
             if message.topic in record.own:
                 self._topics[message.id] = message.topic
 
-    def _misled(self, record: _Record, promise: PartialPromise, send: Send) -> Iterator[str]:
+    def _wrong_parts(self, record: _Record, promise: PartialPromise, send: Send) -> Iterator[str]:
         """Yield a description of each part of an RPC that the receiver must not get."""
         for message, via in zip(send.rpc.messages, send.vias, strict=True):
             if via not in ASKED_FOR and record.gets_parts(send.peer, message.topic):
@@ -188,7 +188,7 @@ class PartialChecker:
             yield from _wrong_partial(record, promise, send.peer, send.rpc.partial)
 
 
-def _learn(record: _Record, event: Event, accepted: bool) -> None:
+def _note_event(record: _Record, event: Event, accepted: bool) -> None:
     match event:
         case PartialsChosen():
             record.own[event.topic] = event.use

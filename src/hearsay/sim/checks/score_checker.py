@@ -12,9 +12,9 @@
 6. a node handles only the subscriptions of an RPC from a peer below the graylist threshold; it drops all other parts,
    and sends no answer;
 7. after a heartbeat, a router awaits a message only from a peer to which it sent an IWANT for the message when the
-   wait began. The wait ends when the answer is due, and when the message has arrived, unless only a copy from the
-   asked peer ends it. A router that tracks one message of each IWANT awaits at most one message for each IWANT. The
-   number of waits is bounded.
+   wait began. The wait ends when the answer is due, or earlier when the message arrives; some routers end it only for
+   a copy from the asked peer. A router that tracks one message of each IWANT awaits at most one message for each
+   IWANT. The number of waits is bounded.
 
 A peer below the graylist threshold may still get subscriptions, a PRUNE that removes it from the mesh, and, until the
 next heartbeat removes it, all messages that members of the mesh get.
@@ -83,7 +83,7 @@ class ScoreChecker:
             if isinstance(action, PeerGrafted) and best(action.peer) < _required_score(promise, event, action):
                 self._problem(now, node, f"accepts {action.peer}, whose score is {best(action.peer)}")
             elif isinstance(action, Send):
-                self._sent(node, promise, event, action, best, now)
+                self._check_sent(node, promise, event, action, best, now)
 
     def heartbeat(
         self, node: SimNode, promise: StandingPromise, may_graft: Callable[[Any, Any], bool], now: Micros
@@ -111,7 +111,7 @@ class ScoreChecker:
                 if left:
                     self._problem(now, node, f"mesh of {topic!r} has {dialled} dialled peers, and could have {left}")
 
-    def _sent(
+    def _check_sent(
         self,
         node: SimNode,
         promise: StandingPromise,

@@ -77,8 +77,9 @@ from hearsay.trace.language.event_rows import (
 from hearsay.trace.language.schema import NONE, OVERLAY_EVENTS, formed_row
 
 _GROUP_BYTES = 8
-_WATCHING = ("handled", "node_started", "node_stopped")
-"""Methods of observers. The engine calls them where it also calls routers, but an error in them is no router's."""
+_OBSERVER_METHODS = ("handled", "node_started", "node_stopped")
+"""Names of the methods of observers. The engine calls them where it also calls routers, but no router causes their
+errors."""
 
 
 class ActionHandler:
@@ -131,9 +132,9 @@ class ActionHandler:
                     self._validate(node, action, now, parts)
                 case MessagePublished():
                     if action.message.source == node.id:
-                        self.row_published(node.id, action.message, now)
+                        self.record_publication(node.id, action.message, now)
                 case MessageRejected():
-                    self._row_rejected(node, action, now)
+                    self._record_rejection(node, action, now)
                 case PartDropped():
                     peer, kind, reason = _number(action.peer), action.kind, action.reason
                     row(reject_row(now, kind, node.id, peer, NONE, NONE, action.count, reason))
@@ -144,7 +145,7 @@ class ActionHandler:
                 case Withdraw():
                     self._transport.withdraw(node, action, now)
                 case CopyWithheld():
-                    self._transport.withheld(node, action, now)
+                    self._transport.record_withheld(node, action, now)
                 case TopicJoined():
                     self._recorder.joined(node.id, self._topic_numbers[action.topic], now)
                     row(join_row(now, node.id, self._topic_numbers[action.topic]))
@@ -172,7 +173,7 @@ class ActionHandler:
             hops, via = node.validating.pop(message.id)
         else:
             hops, via = _arrival_of(message, parts)
-        self._transport.holds(node, message, hops)
+        self._transport.set_hops(node, message, hops)
         number: Any = message.id
         self._recorder.delivered += 1
         self._recorder.row(deliver_row(now, node.id, remote, info.topic, number, hops, via))
@@ -193,12 +194,12 @@ class ActionHandler:
         kind = EventKind.MESSAGE_VALIDATED
         self._network.queue.add(now + self._validation_delay_us, node.id, kind, number, node.starts, message)
 
-    def row_published(self, publisher: int, message: Any, now: Micros) -> None:
+    def record_publication(self, publisher: int, message: Any, now: Micros) -> None:
         """Write the trace row for a publication by a node or by the script."""
         info = self._recorder.messages[message.id]
         self._recorder.row(publish_row(now, publisher, info.topic, message.id, 0, info.data_bytes))
 
-    def _row_rejected(self, node: SimNode, action: MessageRejected, now: Micros) -> None:
+    def _record_rejection(self, node: SimNode, action: MessageRejected, now: Micros) -> None:
         message: Any = action.message
         node.validating.pop(message.id, None)
         if action.reason in (Reason.REJECTED, Reason.IGNORED):
@@ -218,7 +219,7 @@ def _arrival_of(message: Message, parts: Parts | None) -> tuple[int, int]:
 
 
 def _number(peer: Any) -> int:
-    """Return the id of a simulated peer, typed as the number that it is."""
+    """Return a peer's id with the type int, because the ids of simulated peers are numbers."""
     return peer
 
 
@@ -240,17 +241,17 @@ class PartialMessages:
         self.topics = self._settings.keys()
         """The topics whose messages are sent in parts."""
         self.waiting: deque[tuple[SimNode, Deliver | DeliverPartial | RemindOfPartial]] = deque()
-        self._settling = False
+        self._is_running = False
         self.completed: dict[tuple[int, Any], tuple[Any, int]] = {}
         """The sender of the last part and the hops of a message, by node and message. An entry exists only while the
         node publishes a message that it has completed from parts."""
 
-    def planned(self, message: Message) -> None:
+    def register(self, message: Message) -> None:
         """Register a message of the plan before it is published."""
         number: Any = message.id
         self._messages[group_named(number)] = message
 
-    def started(self, node: SimNode) -> None:
+    def start_applications(self, node: SimNode) -> None:
         """Create the applications of a node that starts, and pass them to the node's router before the router joins
         topics. If the router does not support partial messages, do nothing."""
         assert node.router is not None
@@ -280,12 +281,12 @@ class PartialMessages:
         if (node.id, topic) in self._applications:
             self.waiting.append((node, action))
 
-    def settle(self) -> None:
+    def run_applications(self) -> None:
         """Pass the queued actions to the applications, and the events of the applications to the routers, until the
         queue is empty. A call during such a call does nothing."""
-        if self._settling:
+        if self._is_running:
             return
-        self._settling = True
+        self._is_running = True
         while self.waiting:
             node, action = self.waiting.popleft()
             match action:
@@ -295,28 +296,28 @@ class PartialMessages:
                     self._received(node, action)
                 case RemindOfPartial():
                     application = self._applications[node.id, action.topic]
-                    self._follow(node, application.reminded(action.topic, action.group))
-        self._settling = False
+                    self._feed_events(node, application.reminded(action.topic, action.group))
+        self._is_running = False
 
     def _delivered(self, node: SimNode, action: Deliver) -> None:
         topic, number = action.message.topic, cast("int", action.message.id)
         group, application = group_named(number), self._applications[node.id, topic]
         whole = self._settings[topic].all_parts
         if len(application.held(topic, group)) < len(whole):
-            self._follow(node, application.add(topic, group, whole))
+            self._feed_events(node, application.add(topic, group, whole))
 
     def _received(self, node: SimNode, action: DeliverPartial) -> None:
         topic, group = action.partial.topic, action.partial.group
         sender = cast("int", action.received_from)
         outcome = self._applications[node.id, topic].received(action.partial, sender)
-        self._follow(node, outcome)
+        self._feed_events(node, outcome)
         message = self._messages.get(group)
         if outcome.whole is not None and message is not None:
             self.completed[node.id, message.id] = (sender, self._transport.hops_at(sender, message) + 1)
             self._feed(node, Publish(message))
             self.completed.pop((node.id, message.id), None)
 
-    def _follow(self, node: SimNode, outcome: Outcome) -> None:
+    def _feed_events(self, node: SimNode, outcome: Outcome) -> None:
         for event in outcome.events:
             self._feed(node, event)
 
@@ -347,7 +348,7 @@ def router_failure(error: Exception, plan: Plan, now: Micros, engine_file: str) 
     if not calls or calls[-1] + 1 >= len(frames) or isinstance(error, MemoryError | OSError):
         return None
     call, called = frames[calls[-1]], frames[calls[-1] + 1].f_code.co_name
-    if called in _WATCHING:
+    if called in _OBSERVER_METHODS:
         return None
     node: SimNode = call.f_locals["node"]
     name = plan.routers[plan.router_of[node.id]][0].name

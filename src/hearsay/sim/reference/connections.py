@@ -1,6 +1,6 @@
 """The connections of a simulated network, and the faults that end them.
 
-Functions dial, open, lose and close connections, and events notify routers of these changes.
+`Connections` dials, opens, closes and loses connections, and notifies routers of these changes by events.
 
 Rules of faults:
 
@@ -92,7 +92,7 @@ class Introductions:
             if node.router is not None and self._nodes[other].router is not None and other not in node.links:
                 yield node, other
 
-    def rating(self, node: SimNode, peer: int) -> PeerRated | None:
+    def rating_event(self, node: SimNode, peer: int) -> PeerRated | None:
         """Return the event with the rating that a node's application gives to a peer. Return None if there is no
         rating, if the node is down, or if its router has no scores."""
         if not self._ratings or node.router is None or not node.router.strategy.keeps_scores:
@@ -102,7 +102,7 @@ class Introductions:
                 return PeerRated(peer, rating)
         return None
 
-    def connected(self, node: SimNode, link: Link) -> PeerConnected:
+    def connection_event(self, node: SimNode, link: Link) -> PeerConnected:
         """Return the event that notifies a node's router of a new connection; `link` begins at the node. For a router
         without hello, the event has the topics of the peer."""
         peer = link.destination
@@ -162,10 +162,10 @@ class Connections:
             self.close(node, previous)
         link.previous = None
         link.set_open(True)
-        rating = self._introductions.rating(node, link.destination)
+        rating = self._introductions.rating_event(node, link.destination)
         if rating is not None:
             self._network.feed(node, rating)
-        self._network.feed(node, self._introductions.connected(node, link))
+        self._network.feed(node, self._introductions.connection_event(node, link))
 
     def close(self, node: SimNode, link: Link) -> None:
         """Close a link, and notify the router of the link's source, `node`, that the peer is disconnected."""
@@ -180,12 +180,12 @@ class Connections:
         self._sequence += 1  # two links of a pair of nodes may be lost at once, and have the same sequence number
         self._queue.add(time, link.source, EventKind.PEER_DISCONNECTED, link.destination, self._sequence, link)
 
-    def last_arrival_us(self, link: Link) -> Micros:
+    def notice_arrival_us(self, link: Link) -> Micros:
         """Return the time at which a notice arrives if the source of a link sends it now. A notice does not arrive
         before the RPCs that the source sent earlier over this link."""
         return max(self._network.now + link.latency_us, self._transport.last_arrival_us(link))
 
-    def answer(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
+    def pass_result(self, node: SimNode, kind: int, source: int, payload: Any) -> None:
         """Pass the result of an action to the router of the node that requested it."""
         if kind == EventKind.DIAL_FAILED:
             self._network.feed(node, DialFailed(source))
@@ -237,7 +237,7 @@ class Connections:
         if link is None or not link.open or link.dead:
             return
         self.notice_loss(link, self._network.now)
-        self.notice_loss(link.twin, self.last_arrival_us(link))
+        self.notice_loss(link.twin, self.notice_arrival_us(link))
 
     def ping(self, node: SimNode, peer: Any) -> None:
         """Measure the round trip to a connected peer for a node's router."""
@@ -319,7 +319,7 @@ class Faults:
             for each in link.newest_first():
                 each.set_open(False)
             link.dead = True
-            detected_us, goodbye_us = network.now + self._detection_us, self._connections.last_arrival_us(link) + 1
+            detected_us, goodbye_us = network.now + self._detection_us, self._connections.notice_arrival_us(link) + 1
             self._connections.notice_loss(link.twin, goodbye_us if goodbye else detected_us)
         node.links.clear()
 

@@ -217,8 +217,8 @@ class ReferenceEngine(Network):
     def _queue_publication(self, publication: Publication) -> None:
         number, publisher, size_bytes = publication.message, publication.publisher, publication.size_bytes
         message = Message(number, self.plan.topics[publication.topic], bytes(size_bytes), publisher)
-        self.transport.learn(message)
-        self.partial_messages.planned(message)
+        self.transport.register(message)
+        self.partial_messages.register(message)
         self.recorder.messages[number] = MessageInfo(
             publication.topic, publisher, publication.time_us, size_bytes, len(publication.inject)
         )
@@ -243,10 +243,10 @@ class ReferenceEngine(Network):
 
     def _inject(self, publication: Publication, message: Message) -> None:
         """Send a message of the script to the nodes that the plan names; these nodes publish it when it arrives."""
-        self.actions.row_published(self.script, message, self.now)
+        self.actions.record_publication(self.script, message, self.now)
         for target in publication.inject:
             self.recorder.publishes += 1
-            delay = self.transport.script_copy(self.script, target, message, self.now)
+            delay = self.transport.record_script_copy(self.script, target, message, self.now)
             self.queue.add(self.now + delay, target, EventKind.PUBLISH, self.script, publication.message, message)
 
     def _sample_state(self) -> None:
@@ -273,12 +273,12 @@ class ReferenceEngine(Network):
         node.router = create(kind, node.id, parameters, self.randomness, self.now)
         node.starts += 1
         node.timer_us = None
-        self.transport.started(node, self.now)
+        self.transport.create_uplink(node, self.now)
         self.introductions.announce_direct(node, self.now)
         self.recorder.row(node_up_row(self.now, node.id))
         if self.observer is not None:
             self.observer.node_started(node, self.now)
-        self.partial_messages.started(node)
+        self.partial_messages.start_applications(node)
         for topic in sorted(node.topics):
             self.feed(node, Join(topic))
         if node.router.due_moved:
@@ -288,7 +288,7 @@ class ReferenceEngine(Network):
         for topic in node.topics:
             self.recorder.left(node.id, self.topic_numbers[topic], self.now)
         node.router = None
-        self.transport.forget(node)
+        self.transport.forget_node(node)
         node.validating.clear()
         node.backlog.clear()
         self.recorder.row(node_down_row(self.now, node.id, NONE))
@@ -333,9 +333,9 @@ class ReferenceEngine(Network):
         """Handle an entry for a node that is down: record the loss of an RPC or of a copy from the script, and update
         the topics that the node joins when it starts."""
         if kind == EventKind.RPC_RECEIVED:
-            self.transport.unreachable(payload, parts, self.now)
+            self.transport.record_unreachable(payload, parts, self.now)
         elif kind == EventKind.PUBLISH and source == self.script:
-            self.transport.script_copy_lost(self.script, node.id, payload, self.now)
+            self.transport.record_lost_script_copy(self.script, node.id, payload, self.now)
         elif kind == EventKind.JOIN:
             node.topics.add(payload)
         elif kind == EventKind.LEAVE:
@@ -369,14 +369,14 @@ class ReferenceEngine(Network):
                 self.feed(node, payload)
             case _:
                 if event_or_life == node.starts:
-                    self.connections.answer(node, kind, source, payload)
+                    self.connections.pass_result(node, kind, source, payload)
 
     def receive(self, node: SimNode, link: Link, event: RpcReceived, parts: Parts) -> None:
         """Pass an RPC to a node's router, and perform the actions that the router returns. If the node or the link is
         not up, record the RPC as lost instead."""
         router = node.router
         if router is None or not link.up:
-            self.transport.unreachable(link, parts, self.now)
+            self.transport.record_unreachable(link, parts, self.now)
             return
         # These lines repeat `feed` to save a call. Nearly all events are RPCs, and most RPCs are a single duplicate.
         actions = router.handle(event, self.now)
@@ -422,7 +422,7 @@ class ReferenceEngine(Network):
         another event caused them."""
         self.actions.perform(node, actions, self.now, parts)
         if self.partial_messages.waiting:
-            self.partial_messages.settle()
+            self.partial_messages.run_applications()
 
     def _arm_timer(self, node: SimNode, router: Router) -> None:
         """Queue the timer of a node whose router has set another deadline."""

@@ -92,7 +92,7 @@ class EventQueue:
         if bucket is not None:
             bucket.append(entry)
         elif number == self._open_number:
-            insort(self._open, entry, lo=self._begun())
+            insort(self._open, entry, lo=self._yielded())
         else:
             self.buckets[number] = [entry]
             heappush(self._numbers, number)
@@ -120,11 +120,11 @@ class EventQueue:
 
     def waiting(self) -> Iterator[Entry]:
         """Yield all entries that are not handled, in no particular order."""
-        yield from self._open[self._begun() :]
+        yield from self._open[self._yielded() :]
         for bucket in self.buckets.values():
             yield from bucket
 
-    def _begun(self) -> int:
+    def _yielded(self) -> int:
         """Return the number of entries that the iterator over the open bucket has yielded."""
         return len(self._open) - length_hint(self._walk)
 
@@ -293,7 +293,7 @@ def is_copy(part: Part, message: Any) -> bool:
 
 
 def framed(rpc: Rpc, parts: list[Part]) -> Parts:
-    """Return `parts`, the parts that remain of an RPC. The size of the first includes the bytes of the framing."""
+    """Return `parts`, which remain of an RPC, with the bytes of the framing added to the size of the first part."""
     if not parts:
         return ()
     kind, topic, number, hops, size, count, via = parts[0]
@@ -301,7 +301,7 @@ def framed(rpc: Rpc, parts: list[Part]) -> Parts:
     return ((kind, topic, number, hops, size, count, via), *parts[1:])
 
 
-def without(rpc: Rpc, kept: list[int]) -> Rpc:
+def with_only(rpc: Rpc, kept: list[int]) -> Rpc:
     """Return an RPC with only those messages, partial messages and control parts whose positions among all parts of
     the RPC are in `kept`. Subscriptions and extension tests always remain."""
     first_message = len(rpc.subscriptions)
@@ -318,7 +318,7 @@ def without(rpc: Rpc, kept: list[int]) -> Rpc:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class WaitingRpc:
     """An RPC that waits for the uplink."""
 
     link: Link
@@ -346,28 +346,28 @@ class Uplink:
         """The time at which the current RPC has left; a time in the past if no RPC is leaving."""
         self.free_us = now
         """The time at which all RPCs have left, including RPCs that wait."""
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingRpc] = []
 
     def leaves_us(self, takes_us: Micros, now: Micros) -> Micros:
         """Let an RPC leave after all earlier RPCs, and return the time at which it has left; only for `in_order`."""
         self.busy_until_us = self.free_us = max(self.free_us, now) + takes_us
         return self.free_us
 
-    def queue_up(self, rpc: Waiting, now: Micros) -> None:
+    def queue_up(self, rpc: WaitingRpc, now: Micros) -> None:
         self.free_us = max(self.free_us, now) + rpc.takes_us
         place = len(self.waiting)
         while rpc.urgent and place and not self.waiting[place - 1].urgent:
             place -= 1
         self.waiting.insert(place, rpc)
 
-    def shorten(self, rpc: Waiting, event: RpcReceived, parts: Parts, takes_us: Micros) -> None:
+    def shorten(self, rpc: WaitingRpc, event: RpcReceived, parts: Parts, takes_us: Micros) -> None:
         """Replace the event, the parts and the duration of an RPC that waits; if no parts remain, remove the RPC."""
         self.free_us -= rpc.takes_us - takes_us
         rpc.event, rpc.parts, rpc.takes_us = event, parts, takes_us
         if not parts:
             self.waiting.remove(rpc)
 
-    def next(self, now: Micros) -> Waiting:
+    def next(self, now: Micros) -> WaitingRpc:
         """Remove the first RPC from `waiting`, and return it. It occupies the uplink from now on."""
         rpc = self.waiting.pop(0)
         self.busy_until_us = now + rpc.takes_us

@@ -32,11 +32,11 @@ from hearsay.sim.reference.nodes import (
     Network,
     SimNode,
     Uplink,
-    Waiting,
+    WaitingRpc,
     framed,
     is_copy,
     is_only_idontwant,
-    without,
+    with_only,
 )
 from hearsay.trace.language.event_rows import Part, drop_rpc_row
 from hearsay.trace.language.schema import NONE
@@ -86,13 +86,13 @@ class Transport:
         self._turns = 0
         """The number of UPLINK_FREE entries so far."""
 
-    def learn(self, message: Message) -> None:
+    def register(self, message: Message) -> None:
         """Register a message of the plan before it is published."""
         alone = Rpc(messages=(message,))
         size = framed_size(alone, part_sizes(alone))
         self._messages[message.id] = _MessageState(self._topic_numbers[message.topic], size)
 
-    def holds(self, node: SimNode, message: Message, hops: int) -> None:
+    def set_hops(self, node: SimNode, message: Message, hops: int) -> None:
         """Store that a message reached a node after this number of hops."""
         self._messages[message.id].hops[node.id] = hops
 
@@ -100,13 +100,13 @@ class Transport:
         """Return the hops of a message to a node; 0 if the node does not have it."""
         return self._messages[message.id].hops.get(node, 0)
 
-    def started(self, node: SimNode, now: Micros) -> None:
+    def create_uplink(self, node: SimNode, now: Micros) -> None:
         """Create an uplink without RPCs for a node that starts."""
         assert node.router is not None
         overtakes = any(map(knows_idontwant, node.router.strategy.protocols))
         self._uplinks[node.id] = Uplink(now, in_order=not overtakes)
 
-    def forget(self, node: SimNode) -> None:
+    def forget_node(self, node: SimNode) -> None:
         """Forget which messages a node has, because the node stops."""
         for carried in self._messages.values():
             carried.hops.pop(node.id, None)
@@ -114,20 +114,20 @@ class Transport:
     def record_dial(self, link: Link, now: Micros) -> None:
         """Record the CONNECT of a dial that begins now. Later RPCs on the link do not arrive before the CONNECT."""
         link.last_arrival_us = now + link.latency_us
-        self._recorder.sent_once(now, link.source, _CONNECT, link.destination, link.latency_us)
+        self._recorder.record_send(now, link.source, _CONNECT, link.destination, link.latency_us)
 
     def record_arrived_dial(self, link: Link, dialled_us: Micros, now: Micros) -> None:
         """Record the CONNECT of a router's dial that began at `dialled_us` and arrives now. Later RPCs on the link do
         not arrive before now."""
         link.last_arrival_us = max(link.last_arrival_us, now)
-        self._recorder.sent_once(dialled_us, link.source, _CONNECT, link.destination, now - dialled_us)
+        self._recorder.record_send(dialled_us, link.source, _CONNECT, link.destination, now - dialled_us)
 
     def send(self, node: SimNode, sends: Iterable[Any], now: Micros) -> None:
         """Send the RPCs that one event causes, in the order of `sends`. If consecutive sends have the same RPC
         object, their copies share one event and one list of parts."""
         links = node.links
         source = node.id
-        sending = self._recorder.sending
+        record_part = self._recorder.record_part
         destinations = self._recorder.destinations
         delays = self._recorder.delays
         queue = self._queue
@@ -150,7 +150,7 @@ class Transport:
                 parts = self._parts(source, action)
                 alone = len(parts) == 1 and not self._uplink_bits_per_s
                 if alone:
-                    sending(now, source, parts[0])
+                    record_part(now, source, parts[0])
             if undisturbed:
                 delay = link.latency_us
                 arrival = now + delay
@@ -165,11 +165,11 @@ class Transport:
                 delays.append(delay)
             else:
                 for part in parts:
-                    self._recorder.sent_once(now, source, part, destination, delay)
+                    self._recorder.record_send(now, source, part, destination, delay)
             sequence = link.sequence
             link.sequence = sequence + 1
             if self._loss_millionths:
-                kept = self._lose(link, event, parts, sequence, arrival)
+                kept = self._draw_losses(link, event, parts, sequence, arrival)
                 if kept is None:
                     continue
                 entry = (arrival, destination, _RPC, source, sequence, link, *kept)
@@ -197,14 +197,14 @@ class Transport:
         size = sum([part[PART_BYTES] for part in parts])
         waiting_bytes = max(0, uplink.free_us - now) * self._uplink_bits_per_s // 8_000_000
         if self._queue_bytes and waiting_bytes + size > self._queue_bytes:
-            self._drop(link, parts, now, Reason.QUEUE_FULL)
+            self._record_drops(link, parts, now, Reason.QUEUE_FULL)
             self._refusals += 1
             failed = SendFailed(action.peer, action.rpc)
             self._queue.add(now, node.id, EventKind.SEND_FAILED, link.destination, self._refusals, failed)
             return
         takes_us = self._takes_us(parts)
         urgent = not uplink.in_order and is_only_idontwant(event)
-        rpc = Waiting(link, event, parts, link.sequence, now, takes_us, urgent)
+        rpc = WaitingRpc(link, event, parts, link.sequence, now, takes_us, urgent)
         link.sequence += 1
         if uplink.in_order:
             self._leave(rpc, uplink.leaves_us(takes_us, now))
@@ -234,15 +234,15 @@ class Transport:
         rpc = uplink.next(now)
         self._leave(rpc, uplink.busy_until_us)
 
-    def _leave(self, rpc: Waiting, leaves: Micros) -> None:
+    def _leave(self, rpc: WaitingRpc, leaves: Micros) -> None:
         """Record an RPC that leaves the uplink at the time `leaves`, and queue its arrival without its lost parts."""
         link, event, parts = rpc.link, rpc.event, rpc.parts
         link.last_arrival_us = arrival = self._arrival(link, rpc.sequence, leaves, link.last_arrival_us)
         for part in parts:
             delay_us = arrival - rpc.requested_us
-            self._recorder.sent_once(rpc.requested_us, link.source, part, link.destination, delay_us)
+            self._recorder.record_send(rpc.requested_us, link.source, part, link.destination, delay_us)
         if self._loss_millionths:
-            kept = self._lose(link, event, parts, rpc.sequence, arrival)
+            kept = self._draw_losses(link, event, parts, rpc.sequence, arrival)
             if kept is None:
                 return
             event, parts = kept
@@ -255,17 +255,17 @@ class Transport:
         uplink = self._uplinks[node.id]
         for rpc in [each for each in uplink.waiting if each.link.destination == action.peer]:
             found = [place for place, part in enumerate(rpc.parts) if is_copy(part, action.message_id)]
-            self._drop(rpc.link, [rpc.parts[place] for place in found], now, Reason.WITHDRAWN)
+            self._record_drops(rpc.link, [rpc.parts[place] for place in found], now, Reason.WITHDRAWN)
             if found:
                 kept = [place for place in range(len(rpc.parts)) if place not in found]
-                left = without(rpc.event.rpc, kept)
+                left = with_only(rpc.event.rpc, kept)
                 parts = framed(left, [rpc.parts[place] for place in kept])
                 uplink.shorten(rpc, RpcReceived(node.id, left), parts, self._takes_us(parts))
 
-    def withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
+    def record_withheld(self, node: SimNode, action: CopyWithheld, now: Micros) -> None:
         """Record a copy of a message that a router did not send because the peer does not want the message."""
         copy = Send(action.peer, Rpc(messages=(action.message,)), (action.via,))
-        self._drop(node.links[action.peer], self._parts(node.id, copy), now, Reason.UNWANTED)
+        self._record_drops(node.links[action.peer], self._parts(node.id, copy), now, Reason.UNWANTED)
 
     def _takes_us(self, parts: Parts) -> Micros:
         """Return the time for which an RPC of these parts occupies an uplink."""
@@ -290,17 +290,17 @@ class Transport:
                 self._send_next(uplink, uplink.busy_until_us)
         self._busy.clear()
 
-    def unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
+    def record_unreachable(self, link: Link, parts: Parts, now: Micros) -> None:
         """Record an RPC that is lost because its destination is down or the connection is lost."""
-        self._drop(link, parts, now, Reason.UNREACHABLE)
+        self._record_drops(link, parts, now, Reason.UNREACHABLE)
 
-    def script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
+    def record_script_copy(self, script: int, target: int, message: Message, now: Micros) -> Micros:
         """Record the copy of a message that the script sends to a node, and return the latency of the copy."""
         delay = self._latency.base_us(script, target)
-        self._recorder.sent_once(now, script, self._script_part(message), target, delay)
+        self._recorder.record_send(now, script, self._script_part(message), target, delay)
         return delay
 
-    def script_copy_lost(self, script: int, target: int, message: Message, now: Micros) -> None:
+    def record_lost_script_copy(self, script: int, target: int, message: Message, now: Micros) -> None:
         """Record that a copy from the script is lost because its target is down."""
         self._recorder.row(drop_rpc_row(now, script, target, self._script_part(message), Reason.UNREACHABLE))
 
@@ -309,7 +309,7 @@ class Transport:
         carried = self._messages[number]
         return (_PUBLISH, carried.topic, number, 1, carried.size, 1, int(Via.INJECT))
 
-    def _drop(self, link: Link, parts: Iterable[Part], time: Micros, reason: Reason) -> None:
+    def _record_drops(self, link: Link, parts: Iterable[Part], time: Micros, reason: Reason) -> None:
         """Record that parts of an RPC do not arrive over a link."""
         for part in parts:
             self._recorder.row(drop_rpc_row(time, link.source, link.destination, part, reason))
@@ -339,7 +339,7 @@ class Transport:
             framing = 0
         return tuple(parts)
 
-    def _lose(
+    def _draw_losses(
         self, link: Link, event: RpcReceived, parts: Parts, sequence: int, arrival: Micros
     ) -> tuple[RpcReceived, Parts] | None:
         """Draw which parts of an RPC are lost, and record their loss. Return the event and the parts that remain;
@@ -354,8 +354,8 @@ class Transport:
         ]
         if not lost:
             return event, parts
-        self._drop(link, [parts[index] for index in lost], arrival, Reason.LOST)
+        self._record_drops(link, [parts[index] for index in lost], arrival, Reason.LOST)
         kept = [index for index in range(len(parts)) if index not in lost]
         if not kept:
             return None
-        return RpcReceived(event.peer, without(event.rpc, kept)), tuple(parts[index] for index in kept)
+        return RpcReceived(event.peer, with_only(event.rpc, kept)), tuple(parts[index] for index in kept)

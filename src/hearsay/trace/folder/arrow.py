@@ -80,10 +80,10 @@ class ColumnBuilder:
     conversion.
     """
 
-    __slots__ = ("_columns", "_turned")
+    __slots__ = ("_columns", "_transposed")
 
     def __init__(self, capacity: int) -> None:
-        self._turned = np.empty((WIDTH, min(_BLOCK, capacity)), dtype=np.int64)
+        self._transposed = np.empty((WIDTH, min(_BLOCK, capacity)), dtype=np.int64)
         self._columns = empty_columns(capacity)
 
     def build(self, rows: Rows) -> Columns:
@@ -93,10 +93,10 @@ class ColumnBuilder:
         """
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
-            turned = self._turned[:, : len(block)]
-            turned[:] = block.T
-            _check(turned)
-            for column, values in zip(self._columns, turned, strict=True):
+            transposed = self._transposed[:, : len(block)]
+            transposed[:] = block.T
+            _check(transposed)
+            for column, values in zip(self._columns, transposed, strict=True):
                 column[start : start + len(block)] = values
         return [column[: len(rows)] for column in self._columns]
 
@@ -140,7 +140,7 @@ def rows_of(columns: Columns) -> Rows:
     return rows
 
 
-def share_the_heap() -> None:
+def use_system_allocator() -> None:
     """Make Arrow allocate memory from the C library. Arrow's own pool never returns freed memory to the system, so
     the memory of a long-running process would stay large.
     """

@@ -8,7 +8,8 @@ Rules:
   files in the folder stay.
 * Links are not followed: the folder itself must not be a link, and links inside it are not changed.
 * Only one process at a time writes into a folder. It locks (flock) a file in the folder, and writes its own name into
-  this file. The lock ends at the latest when the process ends. File systems without locks are an exception.
+  this file. The lock ends at the latest when the process ends. On a file system without locks, nothing enforces this
+  rule.
 """
 
 from __future__ import annotations
@@ -214,10 +215,11 @@ def _is_fresh(path: Path) -> bool:
 
 
 def _locked(file: Path, folder: Path) -> int:
+    """Create and lock a lock file, write the name of this process into it, and return its descriptor."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
-            said = _taken(descriptor, folder)
+            said = _lock_and_read(descriptor, folder)
             if os.path.samestat(os.fstat(descriptor), file.lstat()):
                 if said and not said.startswith(_LOCK_HEAD):
                     raise RunFolderError(f"{file}: is not a lock file of hearsay; choose another folder")
@@ -232,7 +234,7 @@ def _locked(file: Path, folder: Path) -> int:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, folder: Path) -> bytes:
+def _lock_and_read(descriptor: int, folder: Path) -> bytes:
     """Lock the file and return its text. If another process has the lock, raise `RunFolderError` with its name."""
     said = os.pread(descriptor, 400, 0)
     try:

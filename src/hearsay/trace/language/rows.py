@@ -39,7 +39,7 @@ _mix = cast("Callable[[NDArray[np.uint64]], NDArray[np.uint64]]", mix)
 _PART = (Column.TIME_US, Column.PEER, Column.REMOTE, Column.KIND, Column.TOPIC, Column.MESSAGE, Column.BYTES)
 _COPY = (Column.TIME_US, Column.PEER, Column.REMOTE, Column.MESSAGE)
 _FIRST_COPY = (Column.PEER, Column.MESSAGE, Column.TIME_US, Column.REMOTE)
-_HOLDING = (Column.PEER, Column.MESSAGE)
+_NODE_AND_MESSAGE = (Column.PEER, Column.MESSAGE)
 _UNKNOWN_TO_DUPLICATES = (Column.KIND, Column.COUNT, Column.VIA, Column.DELAY_US, Column.REASON)
 
 
@@ -220,14 +220,14 @@ def derive_duplicates(rows: Rows) -> Rows:
     events = rows[:, Column.EVENT]
     copies = rows[(events == TraceEvent.RECV_RPC) & (rows[:, Column.KIND] == PartKind.PUBLISH)]
     own = rows[events == TraceEvent.PUBLISH]
-    judged = rows[np.isin(events, (TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.REJECT))]
-    copies = copies[_contained(copies, judged, _HOLDING)]
+    handled = rows[np.isin(events, (TraceEvent.PUBLISH, TraceEvent.DELIVER, TraceEvent.REJECT))]
+    copies = copies[_contained(copies, handled, _NODE_AND_MESSAGE)]
     if not len(copies):
         return copies
     copies = copies[order_of([copies[:, column] for column in _FIRST_COPY])]
     earliest = np.ones(len(copies), dtype=bool)
-    earliest[1:] = (copies[1:, _HOLDING] != copies[:-1, _HOLDING]).any(axis=1)
-    later = copies[~earliest | _contained(copies, own, _HOLDING)]
+    earliest[1:] = (copies[1:, _NODE_AND_MESSAGE] != copies[:-1, _NODE_AND_MESSAGE]).any(axis=1)
+    later = copies[~earliest | _contained(copies, own, _NODE_AND_MESSAGE)]
     recorded = rows[(events == TraceEvent.REJECT) | (events == TraceEvent.DUPLICATE)]
     duplicates = _without(later, recorded, _COPY)
     duplicates[:, Column.EVENT] = TraceEvent.DUPLICATE

@@ -146,7 +146,7 @@ def dispatch(w: World, th: int, now: int, w0: int, w1: int, link: int) -> None:
         on_uplink_free(w, th, now, node, payload)
     elif not header[UP]:
         _drop_for_down_node(w, th, now, node, kind, w0, payload)
-    elif kind == EventKind.TIMER_FIRED and _is_no_timer(w, node, w0, payload):
+    elif kind == EventKind.TIMER_FIRED and _is_void_timer(w, node, w0, payload):
         return
     elif kind == EventKind.JOIN:
         if not members(w)[node, payload] & APPLICATION:
@@ -202,7 +202,7 @@ def _is_contact(w: World, node: int, other: int, topic: int) -> bool:
 
 
 @inlined
-def _is_no_timer(w: World, node: int, w0: int, payload: int) -> bool:
+def _is_void_timer(w: World, node: int, w0: int, payload: int) -> bool:
     """Return whether an event of a timer is void, because the timer was set again or the node was started again
     since."""
     if has_trees(w, node):
@@ -266,7 +266,7 @@ def _handle(w: World, th: int, now: int, node: int, kind: int, w0: int, payload:
         if carries_payload(w0, payload):
             release(w, th, payload)
     elif kind == EventKind.TIMER_FIRED:
-        if not _is_no_timer(w, node, w0, payload):  # the timer may have been set again while the event waited
+        if not _is_void_timer(w, node, w0, payload):  # the timer may have been set again while the event waited
             call_timer(w, th, now, node)
     elif kind == EventKind.PUBLISH:
         call_publish(w, th, now, node, source_of(w0), payload)

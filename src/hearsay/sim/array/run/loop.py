@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from hearsay.sim.array.compiling import entry, kernel
 from hearsay.sim.array.run.blocks import run_share
-from hearsay.sim.array.run.links import (
-    dials_that_arrive,
-)
+from hearsay.sim.array.run.links import dials_that_arrive
 from hearsay.sim.array.run.mutual import check_the_end
 from hearsay.sim.array.run.reuse import admit, collect_links
 from hearsay.sim.array.run.whole_network import (
@@ -19,7 +17,7 @@ from hearsay.sim.array.run.whole_network import (
     close_windows,
     next_close,
     next_due,
-    run_what_is_due,
+    run_due_events,
     sample_all_scores,
 )
 from hearsay.sim.array.travel.dials import collect_dials, next_arrival
@@ -70,11 +68,7 @@ from hearsay.sim.array.world.layout import (
     world_of_trees,
 )
 from hearsay.sim.array.world.queue import bring_near, divide, gather, has_events, push
-from hearsay.sim.array.world.record import (
-    LONG,
-    ROWS,
-    count_latencies,
-)
+from hearsay.sim.array.world.record import LONG, ROWS, count_latencies
 from hearsay.sim.array.world.slots import lay_out_callers, lay_out_targets
 
 ADVANCE, BEGIN, SHARE, FINISH, CLOSE, COLLECT, DRAIN, CHECK = range(8)
@@ -234,7 +228,7 @@ def _end_part(w: World) -> bool:
         return False
     if w[NOW] == (w[BUCKET] + 1) << w[WIDTH_BITS]:
         _open_next(w)
-    if not run_what_is_due(w):
+    if not run_due_events(w):
         return False
     for th in range(w[THREADS]):
         if counts(w)[th, ROWS] >= ROWS_AT_ONCE or counts(w)[th, LONG] >= LATENCIES_AT_ONCE:

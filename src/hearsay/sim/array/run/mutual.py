@@ -90,7 +90,7 @@ def check_the_end(w: World) -> None:
     for th in range(w[THREADS]):
         for kind in range(_KINDS):
             tallies(w)[th, UNDER_WAY + kind] = 0
-    _look_at_waiting_events(w)
+    _count_waiting_events(w)
     for kind in range(_KINDS):
         missing = 0
         for th in range(w[THREADS]):
@@ -158,33 +158,33 @@ def _slot_back(w: World, node: int, slot: int) -> int:
 
 
 @with_checks
-def _look_at_waiting_events(w: World) -> None:
+def _count_waiting_events(w: World) -> None:
     for th in range(w[THREADS]):
         for place in range(control(w)[th, LEAVING_FIRST], control(w)[th, LEAVING_NEXT]):
             entry = leaving(w)[th, place & (ROOM - 1)]
-            _look_at(w, entry[2], entry[1])
+            _count_event(w, entry[2], entry[1])
         for place in range(control(w)[th, NEAR]):
-            _look_at(w, near(w)[th, place, 1], near(w)[th, place, 0])
+            _count_event(w, near(w)[th, place, 1], near(w)[th, place, 0])
         for ring in range(w[BUCKETS] + DIVISIONS):
             chunk = heads(w)[th, ring]
             while chunk >= 0:
                 last = chunk_next(w)[chunk] < 0
                 for place in range(chunk * CHUNK, chunk * CHUNK + (fills(w)[th, ring] if last else CHUNK)):
-                    _look_at(w, queued(w)[place, 1], queued(w)[place, 0])
+                    _count_event(w, queued(w)[place, 1], queued(w)[place, 0])
                 chunk = chunk_next(w)[chunk]
         for place in range(control(w)[th, FAR]):
-            _look_at(w, far(w)[th, place, 2], far(w)[th, place, 1])
+            _count_event(w, far(w)[th, place, 2], far(w)[th, place, 1])
     if w[SERVICE]:
         for node in range(w[NODES]):
             entries = pool(w)[lists.owner(w, node)]
             place = nodes32(w)[node, BACKLOG]
             while place >= 0:
-                _look_at(w, entries[place, lists.SECOND], entries[place, lists.FIRST])
+                _count_event(w, entries[place, lists.SECOND], entries[place, lists.FIRST])
                 place = entries[place, lists.NEXT]
 
 
 @with_checks
-def _look_at(w: World, w1: int, w0: int) -> None:
+def _count_event(w: World, w1: int, w0: int) -> None:
     """Count the parts of a queued event with the words `w0` and `w1`, if it is an RPC or a message of the script.
 
     If an RPC has a GRAFT or PRUNE, mark the node's slot for the sender. If the event is the refusal of such an RPC,

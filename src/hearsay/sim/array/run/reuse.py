@@ -72,7 +72,8 @@ from hearsay.sim.array.world.queue import CHUNK, DIVISIONS
 from hearsay.sim.array.world.record import LAST_ARRIVAL_SENT
 from hearsay.sim.array.world.slots import end_slot, first_slot
 
-_LOOK_EVERY = 500_000
+_SEARCH_US = 500_000
+"""The minimum time between two searches for dead messages, in microseconds."""
 _ALIVE = ASKED | HELD | MISSING | QUEUED
 
 
@@ -81,7 +82,7 @@ def admit(w: World, end: int) -> bool:
     """Give a cleared column to each message that is published before `end`. If there are too few columns, set STATUS
     to NEEDS_COLUMNS and return False."""
     while w[NEWEST] < w[MESSAGES] and messages(w)[w[NEWEST], PUBLISHED] < end:
-        if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _LOOK_EVERY:
+        if w[RECYCLES] and 2 * (w[NEWEST] - w[FIRST_MESSAGE]) >= w[COLUMNS] and w[NOW] >= w[LOOKED] + _SEARCH_US:
             _recycle(w)
         if w[NEWEST] - w[FIRST_MESSAGE] >= w[COLUMNS]:
             w[STATUS] = NEEDS_COLUMNS
@@ -140,7 +141,7 @@ def collect_links(w: World) -> None:
         marks[link] = 0
     _mark_neighbours(w)
     _mark_events(w)
-    _mark_what_these_need(w)
+    _mark_related_links(w)
     w[LINKS_FREE] = -1
     w[LINKS_SPARE] = 0
     for link in range(w[LINKS_USED]):
@@ -182,7 +183,7 @@ def _mark_events(w: World) -> None:
 
 
 @with_links
-def _mark_what_these_need(w: World) -> None:
+def _mark_related_links(w: World) -> None:
     """For each marked link, mark the link in the other direction and the earlier link to the same peer, and repeat
     this for the newly marked links."""
     marks = link_marks(w)

@@ -180,7 +180,7 @@ def next_close(w: World) -> int:
 
 
 @kernel
-def run_what_is_due(w: World) -> bool:
+def run_due_events(w: World) -> bool:
     """Handle the events of the whole network that are due now. Return False if Python has to do something before all
     are handled; STATUS has the reason."""
     if next_close(w) == w[NOW]:
