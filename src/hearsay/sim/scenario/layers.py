@@ -39,9 +39,13 @@ UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
 FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
 """Keys whose values are paths of files."""
 OPTION_KEYS = {
-    "nodes": "network.nodes", "connect": "network.degree", "messages": "workload.messages",
-    "message_delay": "workload.interval_s", "fanout": "workload.inject", "seed": "seed",
-}  # fmt: skip
+    "nodes": "network.nodes",
+    "connect": "network.degree",
+    "messages": "workload.messages",
+    "message_delay": "workload.interval_s",
+    "fanout": "workload.inject",
+    "seed": "seed",
+}
 """The keys that the options of `hearsay simulate` with these names set."""
 
 
