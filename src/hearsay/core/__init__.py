@@ -1,2 +1,2 @@
-"""The routers: pure state machines that import only the standard library, without I/O, clock or ambient
-randomness."""
+"""The routers, as pure state machines. They do no I/O and read no clock, draw all random numbers from a seed, and
+import only the standard library."""

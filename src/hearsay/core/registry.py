@@ -62,10 +62,10 @@ def _presets(tables: Mapping[str, dict[str, Any]]) -> dict[str, Values]:
 
 
 def _with_scores(values: Mapping[str, Any]) -> Values:
-    """Return the values of a preset. In the result, the key `score` has a score set in place of the set's name.
+    """Return the values of a preset, with a score set under the key `score` in place of the set's name.
 
-    The key `score_topics` says whether a set of fixed numbers keeps its topics. A set that depends on the number of
-    validators makes a preset with this number as its argument.
+    If `score_topics` is False, a fixed set loses its topics. If the set depends on the number of validators, the
+    result is a preset with this number as its argument.
     """
     values = dict(values)
     name, topics = values.pop("score", None), values.pop("score_topics", True)
@@ -97,7 +97,7 @@ ROUTERS: Mapping[str, RouterKind] = {
 
 
 def find_router(name: str) -> RouterKind:
-    """Return the kind of router with this name, which may be an entry point or an import path `module:attribute`.
+    """Return the kind of router with this name: a key of `ROUTERS`, an entry point, or a path `module:attribute`.
 
     Raises `UnknownRouter` if there is no such kind, or if it cannot be loaded.
     """

@@ -6,9 +6,10 @@ of metadata: the parts that a node has, and the parts that it wants (`formats.py
 * A peer that requests parts gets the held parts that its claim wants, each part once. With `eager`, such a peer that
   has not sent a claim gets all held parts, if the node's application has added parts of the group. Peers that were
   drawn for gossip are an exception: they get no parts before they send a claim.
-* The node sends a peer a first claim, and further claims that have news. News are a change of the wanted parts, or
-  held parts that neither earlier claims nor the parts sent and received have shown to the peer. With `Asking.ONE`,
-  the parts that a peer claims to have are no news to it, and a first claim to such a peer needs news as well.
+* The node sends a peer a first claim, and further claims that have news. A claim has news if the wanted parts have
+  changed, or if it shows held parts that the peer does not know yet from earlier claims and from the parts sent and
+  received. With `Asking.ONE`, the parts that a peer claims to have are no news to it, and a first claim is sent to a
+  peer that has sent a claim only if the first claim has news.
 * After each valid RPC, the router is asked to publish the group again. It publishes to all peers if the node holds
   new parts, and otherwise to the sender of the RPC.
 * An RPC that is not in the application's format, or has parts of another group, is ignored, and is reported to the
@@ -20,7 +21,7 @@ of metadata: the parts that a node has, and the parts that it wants (`formats.py
 * Parts that the application has from other sources (`known`) are held from the first valid RPC of a group on.
 * A group takes memory from its first valid part on. At most `max_groups` groups are stored; the oldest is dropped
   first. At most `max_groups` groups have requests to single peers. The requests of the oldest group without held
-  parts are dropped first; if all these groups have held parts, those of the oldest group are.
+  parts are dropped first; if there is no such group, those of the oldest group.
 
 With `Asking.ONE`, a part is requested from the first peer that offers it. If the part does not arrive within a whole
 interval between heartbeats, it is requested from another peer that offers it: the one with the fewest requests. The
@@ -47,7 +48,7 @@ from hearsay.partial.formats import Claim, InvalidParts, PartsFormat, members, s
 
 
 class Outcome(NamedTuple):
-    """The consequences of received or added data: events for the router, and perhaps a full message."""
+    """The results of a call of an application: events for the router, and perhaps a full message."""
 
     events: tuple[PartialFeedback | PublishPartial, ...] = ()
     """Events for the router, in this order."""
@@ -56,7 +57,8 @@ class Outcome(NamedTuple):
 
 
 class DrivenApplication(PartialApplication, Protocol):
-    """An application of partial messages to which a driver passes received data. No data of a peer make it raise."""
+    """An application of partial messages to which a driver passes received data. Its methods raise no exception,
+    whatever a peer sends."""
 
     def received(self, partial: Partial, sender: PeerId) -> Outcome:
         """Handle parts or a claim of a peer."""

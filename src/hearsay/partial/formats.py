@@ -251,12 +251,12 @@ def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimF
 
 
 def group_named(number: int) -> bytes:
-    """Return the group in libp2p's test format that is the number `number`, from 0 to 2^64 - 1."""
+    """Return the name of a group in libp2p's test format. `number` is the group's number, from 0 to 2^64 - 1."""
     return number.to_bytes(_NUMBER_BYTES, "big")
 
 
 def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
-    """Return those parts of a group in libp2p's test format that have the given indexes, by index."""
+    """Return the parts of a group in libp2p's test format that have these indexes, by index."""
     return {index: counted_part(group, index, part_bytes) for index in indexes}
 
 

@@ -231,8 +231,9 @@ def _control(encoded_parts: list[tuple[int, bytes]], limits: RpcLimits, episub: 
 
 
 def _merged(before: Features, encoded: bytes) -> Features:
-    """Return the features in a control extension. A feature that it does not name is that of `before`, the features
-    of earlier control extensions in the RPC, because protobuf merges repeated messages.
+    """Return the features in an extensions control, merged with `before`, the features of earlier ones in the RPC.
+
+    Protobuf merges repeated messages, so the last extensions control that names a feature decides.
     """
     partial_messages, test_extension = last_varints(encoded, 10, TEST_EXTENSION)
     return Features(

@@ -7,8 +7,7 @@ Topics are strings; peers and message ids are bytes. A message from a peer is fo
 Peers drop RPCs that are too large. Subscriptions and control have a lower limit, because go v0.19 resets the stream
 of a peer that sends more. Parts keep their order, except features, which are in the first RPC. IHAVE, IWANT,
 IDONTWANT, and episub's IHAVE and GRAFT, are cut between ids. Any other part that does not fit into an RPC of its own
-is left out. If this part is a message, another node has published it, since this node does not publish messages of
-this size.
+is left out. A message that is left out is one of another node, since this node publishes no messages of this size.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Connections:
             self._shell.actions.append(Ping(peer))
 
     def measured(self, peer: PeerId) -> None:
-        """Note that a peer has answered the ping."""
+        """Note that a peer has answered a ping."""
         self._pinging.pop(peer, None)
 
     def hold(self, peer: PeerId, why: object) -> None:
@@ -236,8 +236,8 @@ class Connections:
             self._set_errands(peer, [errand for errand in self._errands[peer] if errand.topic != topic])
 
     def sweep(self) -> None:
-        """Let errands fail whose wait is over, report peers that did not answer a ping in time, and close connections
-        that have been idle for `idle_ms`."""
+        """Call `failed` of the errands whose wait is over, report peers that did not answer a ping in time, and close
+        connections that have been idle for `idle_ms`."""
         now = self._shell.now
         for peer in list(self._errands):
             waiting = self._errands.get(peer, [])
@@ -268,7 +268,7 @@ class Connections:
         return due
 
     def _fail(self, peer: PeerId) -> None:
-        """Let all errands with a peer fail."""
+        """End all errands with a peer, and call their `failed`."""
         for errand in self._errands.pop(peer, ()):
             errand.failed()
 

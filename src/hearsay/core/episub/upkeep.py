@@ -12,7 +12,7 @@ View Management", "Passive View Management"; HyParView 4.3, 4.4):
   Without this rule, the first few nodes, whose lists have only each other, would stay separate from the overlay. With
   HyParView a node with a single link also asks discovery: if all lists are full, every node refuses a request of a
   node that has a link, so two nodes that are linked only with each other can enter the overlay only by a JOIN. Any
-  other node asks a neighbour for nodes if its passive list is shorter than A.
+  other node with a passive list shorter than A asks a neighbour for nodes.
 * UPKEEP-3: A node with more than A links (not in HyParView) asks the neighbours for their active lists. When all have
   answered, or at the next round, the node first drops random links to neighbours that have more than C_rand random
   links, the farthest first. If there still are too many links, the node drops links to neighbours that are linked
@@ -32,7 +32,7 @@ View Management", "Passive View Management"; HyParView 4.3, 4.4):
 * SHUFFLE-3: If there is no answer in time, the origin shuffles again with half the TTL. At TTL 0 the neighbour itself
   answers over the existing link; so a node behind a NAT can shuffle.
 * PROBE-1: A node probes some random passive nodes: it connects to each of them, asks for its topics and pings it. A
-  passive node that cannot be connected, does not answer the ping, or is not in the topic, is removed. A passive node
+  passive node that cannot be reached, does not answer the ping, or is not in the topic, is removed. A passive node
   that cannot be probed because too many dials are under way stays."""
 
 from __future__ import annotations

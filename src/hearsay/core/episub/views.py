@@ -22,7 +22,7 @@ after a few rounds all nodes store the same sketch. Each hash has an age in shuf
 of them unless its own node renews it. So the estimate falls when nodes leave. The relative error of N is about 1/√k;
 this changes log10 N by less than one.
 
-In a part, a hash and its age are one number, `hash · 256 + age`."""
+In a SHUFFLE or SHUFFLEREPLY, a hash and its age are one number, `hash · 256 + age`."""
 
 from __future__ import annotations
 
@@ -160,15 +160,15 @@ class Views:
         return sorted(peer for peer in self.active if peer not in excluded)
 
     def choose(self, purpose: Purpose, candidates: Sequence[PeerId], *words: int) -> PeerId:
-        """Return a random one of `candidates`, which ascend and are not empty.
+        """Return a random one of `candidates`, which must ascend and must not be empty.
 
         `words` distinguish the draw from other draws with the same purpose, topic and time.
         """
         return candidates[below(self._draw(purpose, *words), len(candidates))]
 
     def some(self, purpose: Purpose, candidates: Sequence[PeerId], count: int, *words: int) -> list[PeerId]:
-        """Return a random sample of `count` candidates, or all if there are fewer. `candidates` ascend, and so does
-        the result."""
+        """Return a random sample of `count` candidates, or all of them if there are fewer. `candidates` must ascend;
+        the result ascends."""
         return sample(self._draw(purpose, *words), candidates, count)
 
     def shuffled(self, purpose: Purpose, candidates: Iterable[PeerId], *words: int) -> list[PeerId]:

@@ -27,9 +27,9 @@ T = TypeVar("T")
 class Via(IntEnum):
     """The reason why a copy of a message goes to a peer.
 
-    EAGER: the link to the peer is an edge of episub's broadcast tree. LAZY: the copy answers a GRAFT of episub.
-    INJECT: a script outside the network sent the copy. TOP_UP: the mesh has fewer than D peers, so the publisher also
-    sends the message to peers outside of the mesh.
+    FLOOD: the peer only floods. EAGER: the link to the peer is an edge of episub's broadcast tree. LAZY: the copy
+    answers a GRAFT of episub. INJECT: a script outside the network sent the copy. TOP_UP: the mesh has fewer than D
+    peers, so the publisher also sends the message to peers outside of the mesh.
     """
 
     MESH = 0

@@ -78,8 +78,8 @@ class ForwardJoin:
 class Neighbor:
     """A message about the link between sender and receiver; `role` is its purpose.
 
-    `random` is True for a link to a random peer, False for a link to a near peer. `links` and `random_links` are the
-    numbers of the sender's links. `rtt_us` is the round-trip time between the two nodes, or 0 if the sender has not
+    `random` is True for a link to a random peer, False for a link to a near peer. The sender has `links` links, of
+    which `random_links` are random. `rtt_us` is the round-trip time between the two nodes, or 0 if the sender has not
     measured it. `peers` is the sender's active list in a REPLY.
     """
 

@@ -31,7 +31,7 @@ class PartialPeer:
     """The last metadata that the router sent to the peer; None if it has sent none."""
     note: object = None
     """The `note` that the application returned last for this peer and group; None if there is none, or if a partial
-    message to the peer was not sent since then."""
+    message of the group could not be sent to the peer after that."""
 
 
 class PartsFor(NamedTuple):

@@ -65,7 +65,7 @@ class PartKind(IntEnum):
 class Message:
     """A published message. The driver computes the id. The core does not interpret the data.
 
-    `source` is the author, None in an unsigned message.
+    `source` is the author; None if the message names no author.
     """
 
     id: MessageId

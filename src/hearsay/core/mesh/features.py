@@ -72,7 +72,8 @@ class FeatureBook:
             self._unsent.add(peer)
 
     def repeat_unsent(self, peers: Iterable[PeerId]) -> None:
-        """Add the features of this router to the RPCs that these peers get now, if they could not be sent before."""
+        """Add the features of this router to the RPCs that these peers get now, for each peer to which the features
+        could not be sent before."""
         for peer in peers:
             if peer in self._unsent:
                 self._unsent.discard(peer)

@@ -282,7 +282,8 @@ class Gossipsub(MeshStrategy):
         self.shell.due = min(self.standing.due, self.heartbeat.due)
 
     def _connect_direct(self, tick: int) -> None:
-        """Dial direct peers that are not connected, if the heartbeat number `tick` is one that does so (JUDGE-5)."""
+        """Dial direct peers that are not connected, in the heartbeats of JUDGE-5. `tick` is the number of the present
+        heartbeat."""
         every = self.parameters.direct_connect_ticks
         if every and tick % every == 1 % every:
             for peer in sorted(self.standing.direct):

@@ -47,7 +47,7 @@ class Backoffs:
             del self._until[next(iter(self._until))]
 
     def holds(self, topic: TopicId, peer: PeerId, now: Micros) -> bool:
-        """Return whether a GRAFT that this peer sends now comes too early."""
+        """Return whether a backoff is in force, so that a GRAFT that this peer sends now comes too early."""
         until = self._until.get((topic, peer))
         return until is not None and is_early(now, until)
 

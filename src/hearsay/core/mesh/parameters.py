@@ -117,7 +117,8 @@ class MeshParameters(RouterParameters):
 
 class OutboundWhenFull(StrEnum):
     """Peers whose GRAFT a full mesh accepts: all that this node dialled (v1.1, go, js), such peers while fewer than
-    D_out members are dialled (nim), or none (unreleased rust). An attacker can dial this node, not make it dial."""
+    D_out members are dialled (nim), or none (unreleased rust). An attacker can dial this node, but cannot make this
+    node dial."""
 
     ALWAYS = "always"
     QUOTA = "quota"

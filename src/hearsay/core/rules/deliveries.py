@@ -17,8 +17,8 @@ message is the peer that sent the first copy. A member is a peer in the mesh of 
 * DELIVERY-6: If a queue is full, if the sender is graylisted or gated, or if implementations differ on the signature,
   no peer is blamed and the record does not change. If the message was throttled, or if the application ignores it, no
   peer is blamed, not even for later copies.
-* DELIVERY-7: The first verdict on a message is final. If the application accepts it once more, only the peer that
-  this verdict names gets credit; another rejection has no effect.
+* DELIVERY-7: The first verdict on a message is final. The application may validate a message again, after its id was
+  forgotten. Then an acceptance gives credit only to the peer that sent the copy, and a rejection has no effect.
 * DELIVERY-9: A throttled message is not marked as seen. When a later copy of it is validated, its record is open
   again, and the verdict on that copy is final.
 
@@ -110,4 +110,6 @@ def rejection_keeps(reason: int) -> bool:
 
 
 def has_room(of_peer: int, most_of_peer: int, of_all: int, most_of_all: int) -> bool:
+    """Return True if one more promise of a peer can be tracked (PROMISE-5). `of_peer` and `of_all` are the numbers of
+    tracked promises of this peer and of all peers."""
     return of_peer < most_of_peer and of_all < most_of_all

@@ -33,6 +33,7 @@ _REJECTED = (int(Reason.REJECTED), int(Reason.BAD_SIGNATURE), int(Reason.SELF_OR
 
 
 def rejection(reason: int) -> int:
+    """Return the kind of a message that is not used for this reason."""
     if reason in _TURNED_AWAY:
         return TURNED_AWAY
     if reason in _REJECTED:

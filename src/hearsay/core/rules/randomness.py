@@ -152,7 +152,8 @@ class Randomness:
         return ((self.draw(purpose, *words) >> 32) * 1_000_000) >> 32 < millionths
 
     def distinct(self, count: int, bound: int, exclude: int, purpose: Purpose, *words: int) -> list[int]:
-        """Return `count` distinct numbers in 0 … bound-1, none of them `exclude` (-1 excludes none), as drawn.
+        """Return `count` distinct numbers in 0 … bound-1 without `exclude`, in the order of the draws. An `exclude`
+        of -1 excludes no number.
 
         A number that is excluded or was drawn before is drawn again. So this takes long if `count` is not much
         smaller than `bound`, and never ends if there are not enough numbers.

@@ -141,7 +141,7 @@ def penalty() -> Any:
 
 
 def fraction() -> Any:
-    """Return a field for a decay, or for `decay_to_zero`; 0 means that it is not given."""
+    """Return a field for a decay, or for `decay_to_zero`; 0 stands for a value that is not given."""
     return number(0, _BELOW_ONE, words="above 0 and below 1, or 0 for none")
 
 

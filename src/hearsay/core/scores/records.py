@@ -33,6 +33,7 @@ class TopicCounters:
 
     member: bool = False
     grafted: Micros = 0
+    """Time at which the peer entered the mesh."""
     mesh_time: Micros = 0
     """Time in the mesh at the last refresh."""
     active: bool = False
@@ -211,7 +212,7 @@ class SharedAddresses:
                 self._at[name] -= 1
 
     def excess(self, peer: PeerId, threshold: int) -> float:
-        """Return P6 of the peer, not yet multiplied by the weight."""
+        """Return P6 of the peer before the multiplication by the weight."""
         found = 0.0
         for name in self._of.get(peer, ()):
             found += excess_square(float(self._at[name]), float(threshold))

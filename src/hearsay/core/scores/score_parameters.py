@@ -243,7 +243,7 @@ class ScoreThresholds(Parameters):
     graylist: float = penalty()
     """Score below which a peer's RPCs are ignored, except subscriptions."""
     accept_exchange: float = amount()
-    """Score from which the peers are dialled that a peer's PRUNE names."""
+    """Lowest score of a PRUNE's sender with which the peers that the PRUNE names are dialled."""
     opportunistic_graft: float = amount()
     """Median score below which a mesh grafts peers with better scores."""
 

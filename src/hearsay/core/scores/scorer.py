@@ -170,8 +170,8 @@ class Scorer:
             found.score = None
 
     def set_application_score(self, peer: PeerId, score: float) -> None:
-        """Set the application's score of a peer (P5), which need not be known; 0 is neutral. Raise `ValueError` if
-        the absolute value is above `MAX_COUNT`."""
+        """Set the application's score of a peer (P5); 0 is neutral. The peer need not be known. Raise `ValueError` if
+        the absolute value of the score is above `MAX_COUNT`."""
         _check(score, -MAX_COUNT)
         if score:
             self._application[peer] = float(score)

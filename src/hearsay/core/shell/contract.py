@@ -35,7 +35,7 @@ from hearsay.core.shell.strategy import Shell, Strategy
 
 
 class UsageError(Exception):
-    """A call of a router that its rules do not allow. The call has changed nothing."""
+    """The error of a call that a router does not allow now. The call has changed nothing."""
 
 
 def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> None:
@@ -114,8 +114,8 @@ _LIBRARY_PLACES = (
     *(get_path(name) for name in ("stdlib", "purelib", "platlib")),
     "<",
 )
-"""The beginnings of file names that are not in another router's package: those of Hearsay and of libraries, and "<"
-for code without a file."""
+"""Beginnings of the paths of files that belong to Hearsay or to a library. The path of code without a file begins
+with "<"."""
 
 
 class RouterFailed(Exception):
@@ -123,8 +123,8 @@ class RouterFailed(Exception):
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the kind, the message and the place of an error in one line. The place is the innermost one outside of
-    Hearsay and libraries; if there is none, the innermost one."""
+    """Return the kind, the message and the place of an error in one line. The place is that of the innermost frame
+    outside of Hearsay and libraries; if there is no such frame, that of the innermost frame."""
     text = " ".join(str(error).split())
     kind = type(error).__name__
     place = _place(traceback.extract_tb(error.__traceback__))

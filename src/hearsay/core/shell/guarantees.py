@@ -3,9 +3,9 @@
 `RouterState` is the state as a table (guide, "State"). `Inspection` gives access to the state of a strategy.
 `ScoreParts` has the parts of a peer's score.
 
-Each class `…Promise` has the numbers of one guarantee. The checker of a simulation reports where a router does not
-keep it (`hearsay.sim.checks`); the checker also checks guarantees that all routers give. A live view is an object
-that changes with the router.
+Each class `…Promise` has the numbers of one guarantee. The checker of a simulation (`hearsay.sim.checks`) reports
+violations of these guarantees, and of guarantees that all routers give. A live view is an object that changes with
+the router.
 """
 
 from __future__ import annotations
@@ -268,8 +268,8 @@ class Inspection:
         return Promises()
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether the router has state about a peer that the state table does not show and that must end when
-        the peer disconnects."""
+        """Return whether the router has state about a peer that must end when the peer disconnects. State in the
+        state table does not count."""
         return False
 
     def fanout_topics(self) -> Iterable[tuple[TopicId, Micros]]:

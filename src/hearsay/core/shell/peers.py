@@ -121,7 +121,8 @@ class PeerBook:
         self.topics: dict[TopicId, TopicPeers] = {}
 
     def in_topic(self, topic: TopicId) -> TopicPeers:
-        """Return the peers that subscribe to a topic, as a live view while there are any. Do not change it."""
+        """Return the peers that subscribe to a topic: a live view if there are any, otherwise `NO_PEERS`. The caller
+        must not change the result."""
         return self.topics.get(topic, NO_PEERS)
 
     def subscribe(self, peer: ConnectedPeer, topic: TopicId) -> None:

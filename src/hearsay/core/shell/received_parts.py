@@ -80,8 +80,8 @@ def _receive_gossip(strategy: Strategy, sender: ConnectedPeer, control: Control)
 
 
 def _first_parts(shell: Shell, sender: ConnectedPeer, control: Control, room: int) -> Control:
-    """Return the first `room` parts in the order of `CONTROL_KINDS`, then episub. Report the later ones as
-    dropped."""
+    """Return a control message with the first `room` parts, in the order of `CONTROL_KINDS` and with episub's parts
+    last. Report the other parts as dropped."""
     kept: list[Any] = []
     for kind, parts in zip(CONTROL_KINDS, control.groups()[:-1], strict=True):
         kept.append(parts[:room])

@@ -7,7 +7,7 @@ Rules, with their sources:
   discovery"; guide, "Subscribing and unsubscribing").
 * SHELL-2: A router uses only the first copy of a message. Its id is marked as seen, and the application validates the
   message if `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
-  messages"). `core/rules/message_rules.py` decides that.
+  messages"). `core/rules/message_rules.py` has these decisions.
 * SHELL-3: An RPC is handled in this order: features (v1.3), subscriptions, messages, the partial message, other
   control, the test message (r1, "After processing the payload, it then processes the control messages").
 * SHELL-4: A message that the application accepts after its topic was left is dropped.
@@ -130,6 +130,7 @@ class Router:
         self._max_messages = self.parameters.max_messages_per_rpc
         self._validate = self.parameters.validate
         self._states: dict[tuple[Purpose, TopicId], int] = {}
+        """Draws without further words, by purpose and topic: `draw` extends them."""
         self._due: Micros | None = None
         self.due_moved = False
         """True if `due` may have changed since the driver last set this field to False."""
@@ -154,7 +155,7 @@ class Router:
             self._handle(event, now, actions)
             self._send_off(actions)
             return actions
-        # Nearly all events are RPCs, and nearly all RPCs have one duplicate, so a duplicate costs few function calls.
+        # Nearly all events are RPCs with one message, which is a duplicate, so a duplicate costs few function calls.
         sender = event.peer
         if sender not in self.connected:
             raise UsageError(f"RPC from {sender!r}, which is not connected")
