@@ -158,7 +158,7 @@ class JudgedNetwork(Network):
         standing = router.strategy.standing
         found = {peer for peer in router.connected if peer not in standing.direct and standing.score(peer) < GRAYLIST}
         for peer in router.connected:
-            assert standing.is_graylisted(peer) is (peer in found)
+            assert standing.accepts_from(peer) is (peer not in found)
         return found - {peer for _, peer, _ in router.strategy.peerings()}
 
     def says_nothing_of_worth(self, router, peer):

@@ -13,7 +13,7 @@ from hearsay.core.mesh.standing import Standing
 from hearsay.core.rules import deliveries
 from hearsay.core.scores import promises
 from hearsay.core.scores.named_sets import named_set
-from hearsay.core.scores.promises import Promises
+from hearsay.core.scores.promises import IwantPromises
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 from hearsay.text import value_text
@@ -151,7 +151,7 @@ def test_publishes_to_who_is_below_the_threshold(monkeypatch):
 
 def test_accepts_the_graylisted(monkeypatch):
     """Rules: JUDGE-1, THRESHOLD-4."""
-    monkeypatch.setattr(Standing, "is_graylisted", lambda self, peer: False)
+    monkeypatch.setattr(Standing, "accepts_from", lambda self, peer: True)
     found = problems(**rated(-20_000), workload__publishers="subscribers")
     reported("Send for an RPC of .*, which is graylisted", found)
 
@@ -201,25 +201,25 @@ def test_takes_in_before_a_backoff_is_over(monkeypatch):
 
 def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
     """Rules: PROMISE-1."""
-    sound = Promises.ask
+    sound = IwantPromises.ask
 
     def for_each(self, peer, ids, now, draw):
         for message_id in ids:
             sound(self, peer, [message_id], now, draw)
 
-    monkeypatch.setattr(Promises, "ask", for_each)
+    monkeypatch.setattr(IwantPromises, "ask", for_each)
     reported(r"awaits \d+ messages of .* after 1 IWANT", problems(**PROMISED))
 
 
 def test_waits_for_what_is_here(monkeypatch):
     """Rules: PROMISE-2."""
-    monkeypatch.setattr(Promises, "keep", lambda *_: None)
+    monkeypatch.setattr(IwantPromises, "keep", lambda *_: None)
     reported("awaits message .*, which has arrived", problems(**PROMISED))
 
 
 def test_waits_longer_than_a_promise_lasts(monkeypatch):
     """Rules: PROMISE-3."""
-    monkeypatch.setattr(Promises, "take_broken", lambda *_: ())
+    monkeypatch.setattr(IwantPromises, "take_broken", lambda *_: ())
     reported("awaits message .*, whose time ended", problems(**PROMISED))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from hearsay.core.episub.episub import Episub
@@ -104,7 +104,7 @@ def find_router(name: str) -> RouterKind:
     if name in ROUTERS:
         return ROUTERS[name]
     try:
-        found = _imported(name) if ":" in name else _entry_point(name)
+        found = resolve_name(name) if ":" in name else _entry_point(name)
     except UnknownRouter:
         raise
     except Exception as error:
@@ -113,11 +113,6 @@ def find_router(name: str) -> RouterKind:
     if not isinstance(found, RouterKind):
         raise UnknownRouter(f"router {name!r} is not a RouterKind but {type(found).__name__}")
     return found
-
-
-def _imported(name: str) -> object:
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def _entry_point(name: str) -> object:

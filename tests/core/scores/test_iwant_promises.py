@@ -8,17 +8,17 @@ from scoring import MS, SECOND
 from hearsay.core.language.actions import Reason
 from hearsay.core.rules.randomness import Purpose, Randomness
 from hearsay.core.scores.declarations import TrackedPromises
-from hearsay.core.scores.promises import Promises
+from hearsay.core.scores.promises import IwantPromises
 
 CHANCE = Randomness(1)
 IDS = [f"message-{number}" for number in range(100)]
 
 
-def promises(tracked: TrackedPromises = TrackedPromises.ONE, followup_us: int = 3 * SECOND) -> Promises:
-    return Promises(tracked, followup_us, asked_peer_must_send=False)
+def promises(tracked: TrackedPromises = TrackedPromises.ONE, followup_us: int = 3 * SECOND) -> IwantPromises:
+    return IwantPromises(tracked, followup_us)
 
 
-def ask(made: Promises, peer: str, ids: list[str], now: int = 0) -> None:
+def ask(made: IwantPromises, peer: str, ids: list[str], now: int = 0) -> None:
     made.ask(peer, ids, now, lambda: CHANCE.draw(Purpose.GOSSIP_IDS, ord(peer), now))
 
 

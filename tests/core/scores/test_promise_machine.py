@@ -19,7 +19,7 @@ from hearsay.core.rules.randomness import below
 from hearsay.core.scores import promises
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater, GaterParameters
-from hearsay.core.scores.promises import Promises
+from hearsay.core.scores.promises import IwantPromises
 
 GO = GaterParameters.from_mapping(ROUTERS["gossipsub"].presets["filecoin"]["gater"])
 """go's defaults, with which Filecoin runs."""
@@ -35,7 +35,7 @@ class PromiseMachine(RuleBasedStateMachine):
     def start(self, tracked, of_peer, of_all):
         self.now = 0
         self.tracked, self.of_peer, self.of_all = tracked, of_peer, of_all
-        self.made = Promises(tracked, FOLLOWUP, asked_peer_must_send=False)
+        self.made = IwantPromises(tracked, FOLLOWUP)
         self.limits = patch.multiple(promises, MAX_PROMISES_OF_PEER=of_peer, MAX_PROMISES=of_all)
         self.limits.start()
         self.open: list[tuple[str, int, int]] = []

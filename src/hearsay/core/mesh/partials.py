@@ -355,9 +355,9 @@ class Partials:
         return PartialPromise(
             opened=self.groups.opened,
             opened_by=self.groups.opened_by,
-            most=self._parameters.max_peer_groups,
-            most_of_one=self._parameters.max_groups_per_peer,
-            tells_supporters=self._between_supporters,
+            max_opened=self._parameters.max_peer_groups,
+            max_opened_by_peer=self._parameters.max_groups_per_peer,
+            between_supporters=self._between_supporters,
         )
 
     def beat(self) -> None:

@@ -36,7 +36,7 @@ from hearsay.core.rules.score_parts import (
 )
 from hearsay.core.scores.declarations import TrackedPromises
 from hearsay.core.scores.gater import Gater
-from hearsay.core.scores.promises import MAX_PROMISES, MAX_PROMISES_OF_PEER, Promises
+from hearsay.core.scores.promises import MAX_PROMISES, MAX_PROMISES_OF_PEER, IwantPromises, StrictIwantPromises
 from hearsay.core.scores.score_parameters import ScoreThresholds, TopicScoreParameters
 from hearsay.core.scores.scorer import Scorer
 from hearsay.core.shell.guarantees import AskingPromise, ScoreParts, StandingPromise
@@ -62,7 +62,8 @@ class Standing:
         self.keeps_scores = score is not None
         self.thresholds = _NO_THRESHOLDS if score is None else score.thresholds
         tracked = parameters.tracked_promises if parameters.uses_11 else TrackedPromises.NONE
-        self._promises = Promises(tracked, parameters.iwant_followup_ms * 1000, parameters.asked_peer_must_send)
+        kind = StrictIwantPromises if parameters.asked_peer_must_send else IwantPromises
+        self._promises = kind(tracked, parameters.iwant_followup_ms * 1000)
         self._gater = None if gater is None else Gater(gater)
         self._gater_us: Micros = NEVER if gater is None else gater.decay_interval_ms * 1000
         self._gater_due: Micros = shell.now + self._gater_us
@@ -116,11 +117,8 @@ class Standing:
         `publish`."""
         return peer in self.direct or gets_published(self.score(peer), self.thresholds.publish)
 
-    def is_graylisted(self, peer: PeerId) -> bool:
-        return peer not in self.direct and is_graylisted(self.score(peer), self.thresholds.graylist)
-
     def accepts_from(self, peer: PeerId) -> bool:
-        return not self.is_graylisted(peer)
+        return peer in self.direct or not is_graylisted(self.score(peer), self.thresholds.graylist)
 
     def trusts_exchange_of(self, peer: PeerId) -> bool:
         return exchange_is_accepted(self.score(peer), self.thresholds.accept_exchange)
@@ -140,7 +138,7 @@ class Standing:
 
     def admit(self, sender: ConnectedPeer, rpc: Rpc) -> Rpc:
         """Return an RPC without the parts that the router ignores (JUDGE-1); report these parts as dropped."""
-        if self.is_graylisted(sender.id):
+        if not self.accepts_from(sender.id):
             drop_messages_and_control(self._shell, sender.id, rpc, Reason.GRAYLISTED)
             if self._parameters.graylisted_subscriptions:
                 return Rpc(rpc.subscriptions)
@@ -275,8 +273,7 @@ class Standing:
             self._scorer.duplicate(peer, message.topic, message.id, self._shell.now)
         if self._gater is not None:
             self._gater.duplicate(peer)
-        if self._parameters.asked_peer_must_send:
-            self._promises.keep(message.id, peer)
+        self._promises.duplicate(message.id, peer)
 
     def _is_another(self, message: Message) -> bool:
         """Return whether another message with the same id, but other data, is being validated or was rejected."""
@@ -361,18 +358,18 @@ class Standing:
             gossip=self.thresholds.gossip,
             publish=self.thresholds.publish,
             graylist=self.thresholds.graylist,
-            enters=self.thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
-            names_to_all=parameters.exchange_always,
+            accept_graft=self.thresholds.publish if parameters.unwelcome_graft is UnwelcomeGraft.TAKEN_IN else 0.0,
+            names_peers_to_all=parameters.exchange_always,
             degree_low=parameters.degree_low,
             degree_out=parameters.degree_out,
             direct=self.direct,
             asking=AskingPromise(
                 waited_for=self._promises.ends,
                 answer_us=parameters.iwant_followup_ms * 1000,
-                one_of_each=parameters.tracked_promises is TrackedPromises.ONE,
-                of_the_asked=parameters.asked_peer_must_send,
-                most=MAX_PROMISES,
-                most_of_one=MAX_PROMISES_OF_PEER,
+                one_wait_per_iwant=parameters.tracked_promises is TrackedPromises.ONE,
+                only_asked_peer_ends_wait=parameters.asked_peer_must_send,
+                max_waits=MAX_PROMISES,
+                max_waits_for_peer=MAX_PROMISES_OF_PEER,
             ),
         )
 

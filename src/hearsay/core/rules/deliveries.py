@@ -97,16 +97,13 @@ def is_blamed(member: bool, members_only: bool) -> bool:
     return member or not members_only
 
 
-_FORGED = int(Reason.BAD_SIGNATURE)
-
-
 def is_broken(now: int, until: int) -> bool:
     return now > until
 
 
 def rejection_keeps(reason: int) -> bool:
     """Return True if a message that is rejected for this reason still keeps the promises of this message."""
-    return reason != _FORGED
+    return reason != _BAD_SIGNATURE
 
 
 def has_room(of_peer: int, most_of_peer: int, of_all: int, most_of_all: int) -> bool:

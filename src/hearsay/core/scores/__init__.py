@@ -1,7 +1,7 @@
 """Scores of peers (gossipsub v1.1), the promises of IWANT, and the gater, without a router, a clock or randomness.
 
-A router with scores owns one `Scorer`, one `Promises` and, with parameters of the gater, one `Gater`. The router
-calls them as follows:
+A router with scores owns one `Scorer`, one `IwantPromises` and, with parameters of the gater, one `Gater`. The
+router calls them as follows:
 
 | when | call |
 | --- | --- |
@@ -10,13 +10,13 @@ calls them as follows:
 | the addresses of a peer change | `Scorer.set_addresses` |
 | a peer enters a mesh | `Scorer.graft` |
 | a peer leaves a mesh, or a peer that is no member sends PRUNE | `Scorer.prune` |
-| an RPC comes | `Scorer.score`, to compare with `graylist`; `Gater.lets_in`; `Promises.void` if that is False |
-| the first copy of a message comes, before its validation | `validate` of `Scorer` and `Gater`; `Promises.keep` |
-| a message is accepted, or this router publishes it | `deliver` of `Scorer` and `Gater`; `Promises.keep` |
-| a message is rejected, ignored or throttled | `reject` of `Scorer`, `Gater` and `Promises` |
-| a later copy of a message comes | `duplicate` of `Scorer` and `Gater` |
-| the router sends an IWANT | `Promises.ask` |
-| a heartbeat, before the upkeep of meshes | `Promises.take_broken`, and for each peer `Scorer.penalise` |
+| an RPC comes | `Scorer.score`, to compare with `graylist`; `Gater.lets_in`; `IwantPromises.void` if that is False |
+| the first copy of a message comes, before validation | `validate` of `Scorer` and `Gater`; `IwantPromises.keep` |
+| a message is accepted, or this router publishes it | `deliver` of `Scorer` and `Gater`; `IwantPromises.keep` |
+| a message is rejected, ignored or throttled | `reject` of `Scorer`, `Gater` and `IwantPromises` |
+| a later copy of a message comes | `duplicate` of `Scorer`, `Gater` and `IwantPromises` |
+| the router sends an IWANT | `IwantPromises.ask` |
+| a heartbeat, before the upkeep of meshes | `IwantPromises.take_broken`, and for each peer `Scorer.penalise` |
 | a GRAFT in backoff | `Scorer.penalise` |
 | every `decay_interval_ms` of the score | `Scorer.refresh` |
 | every `decay_interval_ms` of the gater | `Gater.refresh` |

@@ -21,15 +21,14 @@ MAX_PROMISES_OF_PEER = 5_000
 """Maximum number of tracked promises of one peer."""
 
 
-class Promises:
-    """The tracked promises, by message and by peer."""
+class IwantPromises:
+    """The tracked promises, by message and by peer. A copy from any peer keeps all promises of its message."""
 
-    def __init__(self, tracked: TrackedPromises, followup_us: Micros, asked_peer_must_send: bool) -> None:
-        """`tracked` says which ids of an IWANT are promises. A promise must be kept in `followup_us` after the IWANT.
-        With `asked_peer_must_send` it is kept only by a copy from the peer that promised the message (jvm)."""
+    def __init__(self, tracked: TrackedPromises, followup_us: Micros) -> None:
+        """`tracked` says which ids of an IWANT are promises. A promise must be kept in `followup_us` after the
+        IWANT."""
         self._tracked = tracked
         self._followup_us = followup_us
-        self._asked_peer_must_send = asked_peer_must_send
         self.ends: dict[tuple[PeerId, MessageId], Micros] = {}
         """By peer and message, the time by which the promise must be kept. The earliest time comes first, since all
         promises last equally long. Do not change the object, which is a live view for others."""
@@ -50,15 +49,17 @@ class Promises:
                 pass
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
-        """Note that `sender` sent a message, which keeps all promises of this message. With `asked_peer_must_send` it
-        keeps only the promise of the sender."""
+        """End the promises of a message that is being validated, was accepted or was rejected. `sender` sent the
+        copy; None if this node published the message."""
         for peer in tuple(self._of_message.get(message, ())):
-            if peer == sender or not self._asked_peer_must_send:
-                self._end(peer, message)
+            self._end(peer, message)
+
+    def duplicate(self, message: MessageId, sender: PeerId) -> None:
+        """Handle a later copy of a message. It keeps no promise."""
 
     def reject(self, message: MessageId, reason: int, sender: PeerId | None = None) -> None:
-        """Note that a message from `sender` was rejected. `reason` is the number of a `Reason`; BAD_SIGNATURE keeps
-        no promise."""
+        """Handle a rejected copy of a message, which `sender` sent. `reason` is the number of a `Reason`; a copy with
+        BAD_SIGNATURE keeps no promise."""
         if deliveries.rejection_keeps(reason):
             self.keep(message, sender)
 
@@ -90,3 +91,15 @@ class Promises:
             del index[key][value]
             if not index[key]:
                 del index[key]
+
+
+class StrictIwantPromises(IwantPromises):
+    """Promises that only copies from the peer that promised the message keep. Such a copy may be a later one
+    (jvm)."""
+
+    def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
+        if sender in self._of_message.get(message, ()):
+            self._end(sender, message)
+
+    def duplicate(self, message: MessageId, sender: PeerId) -> None:
+        self.keep(message, sender)

@@ -158,13 +158,13 @@ class AskingPromise:
     """The end of each wait, by peer and message; a live view. A heartbeat removes the waits that are over."""
     answer_us: Micros
     """Length of a wait in microseconds."""
-    one_of_each: bool
+    one_wait_per_iwant: bool
     """True if the router waits for at most one of the messages that an IWANT requests."""
-    of_the_asked: bool
+    only_asked_peer_ends_wait: bool
     """True if only a copy from the peer that got the IWANT ends a wait; False if a copy from any peer does."""
-    most: int
+    max_waits: int
     """Maximum number of waits at a time."""
-    most_of_one: int
+    max_waits_for_peer: int
     """Maximum number of waits at a time for messages from the same peer."""
 
 
@@ -179,10 +179,10 @@ class StandingPromise:
     graylist: float
     """From a peer with a lower score, the router handles at most subscriptions. Since it ignores the peer's GRAFTs
     and PRUNEs, one of the two nodes may assume a mesh link that does not exist."""
-    enters: float
+    accept_graft: float
     """The router refuses a GRAFT of a peer with a lower score. The next heartbeat prunes members with a negative
     score."""
-    names_to_all: bool
+    names_peers_to_all: bool
     """True if a PRUNE to a peer with a negative score may name other peers."""
     degree_low: int
     degree_out: int
@@ -218,11 +218,11 @@ class PartialPromise:
     """Returns the number of groups of a topic that count as opened by peers."""
     opened_by: Callable[[TopicId, PeerId], int]
     """Returns the number of groups of a topic that count as opened by one peer."""
-    most: int
-    """Maximum of `opened`."""
-    most_of_one: int
-    """Maximum of `opened_by`."""
-    tells_supporters: bool
+    max_opened: int
+    """Maximum number of groups of a topic that count as opened by peers."""
+    max_opened_by_peer: int
+    """Maximum number of groups of a topic that count as opened by the same peer."""
+    between_supporters: bool
     """True if two routers that both support partial messages, but do not request them, exchange metadata."""
 
 

@@ -9,7 +9,7 @@ Invariants of routers with partial messages:
 1. a node sends partial messages only in topics for which its application uses them. It sends parts only to a peer
    that requests parts. It sends metadata only to a peer that sent a partial message of the group, or if one of the
    two routers requests parts and the other requests or supports them. If both only support parts, a parameter decides
-   whether they exchange metadata (`PartialPromise.tells_supporters`);
+   whether they exchange metadata (`PartialPromise.between_supporters`);
 2. in these topics, a peer that requests parts gets no IHAVE, and full messages only on request;
 3. a node that requests parts sends no IDONTWANT to a peer that requests or supports parts;
 4. the number of groups in a topic that all peers of a node open is bounded, and so is the number that one peer opens.
@@ -160,9 +160,9 @@ class PartialChecker:
                     self._problem(now, node, f"{problem} to {action.peer}")
         if isinstance(event, RpcReceived) and event.rpc.partial is not None:
             topic = event.rpc.partial.topic
-            if promise.opened(topic) > promise.most:
+            if promise.opened(topic) > promise.max_opened:
                 self._problem(now, node, f"peers have opened {promise.opened(topic)} groups in {topic!r}")
-            if promise.opened_by(topic, event.peer) > promise.most_of_one:
+            if promise.opened_by(topic, event.peer) > promise.max_opened_by_peer:
                 self._problem(now, node, f"{event.peer} has opened too many groups in {topic!r}")
 
     def _note_topics(self, record: _Record, event: Event) -> None:
@@ -223,7 +223,7 @@ def _wrong_partial(record: _Record, promise: PartialPromise, peer: Any, partial:
     """Yield descriptions of a partial message, or of the parts in it, that a peer must not get."""
     own, use = record.own.get(partial.topic, _NONE), record.use(peer, partial.topic)
     about = own is not _NONE and (partial.topic, partial.group) in record.peers[peer].groups
-    supports = own is _SUPPORTS and use is _SUPPORTS and promise.tells_supporters
+    supports = own is _SUPPORTS and use is _SUPPORTS and promise.between_supporters
     gets_parts = record.gets_parts(peer, partial.topic)
     if partial.parts is not None and not gets_parts:
         yield "parts, which the peer does not request,"

@@ -4,8 +4,8 @@
 2. after a heartbeat a mesh of at least D_low peers has at least D_out peers that the node dialled, unless no other
    dialled peer may be grafted;
 3. a peer with a negative score does not enter a mesh, unless it sent a GRAFT and the parameters allow that
-   (`StandingPromise.enters`); no PRUNE names it; a PRUNE to such a peer names no peers, unless the node leaves the
-   topic (as in go-libp2p) or the parameters allow that (`StandingPromise.names_to_all`);
+   (`StandingPromise.accept_graft`); no PRUNE names it; a PRUNE to such a peer names no peers, unless the node leaves
+   the topic (as in go-libp2p) or the parameters allow that (`StandingPromise.names_peers_to_all`);
 4. a peer below the gossip threshold gets no IHAVE, and no answer to its IWANT;
 5. a peer below the publish threshold gets no message by flood publishing, the fan-out, a top-up of the mesh or
    flooding;
@@ -136,7 +136,7 @@ class ScoreChecker:
             return
         self._asked[node.id][peer, now].extend(control.iwant)
         for prune in control.prune:
-            if prune.peers and score < 0 and not promise.names_to_all and not isinstance(event, Leave):
+            if prune.peers and score < 0 and not promise.names_peers_to_all and not isinstance(event, Leave):
                 self._problem(now, node, f"PRUNE with names to {whose} 0")
             for named in prune.peers:
                 if best(named.peer) < 0:
@@ -157,16 +157,16 @@ def _wrong_waits(sent: _SentIWants, router: Router, promise: AskingPromise, now:
         of_iwant[asked_at] += 1
         if until < now:
             yield f"awaits message {message_id} of {peer}, whose time ended at {until} us"
-        if message_id in router.known and not promise.of_the_asked:
+        if message_id in router.known and not promise.only_asked_peer_ends_wait:
             yield f"awaits message {message_id} of {peer}, which has arrived"
         if not any(message_id in part.ids for part in parts):
             yield f"awaits message {message_id} of {peer}, which was not asked for it then"
-        if promise.one_of_each and of_iwant[asked_at] > len(parts):
+        if promise.one_wait_per_iwant and of_iwant[asked_at] > len(parts):
             yield f"awaits {of_iwant[asked_at]} messages of {peer} after {len(parts)} IWANT"
-    if max(of_peer.values(), default=0) > promise.most_of_one:
-        yield f"awaits {max(of_peer.values())} messages of one peer, above {promise.most_of_one}"
-    if of_peer.total() > promise.most:
-        yield f"awaits {of_peer.total()} messages, above {promise.most}"
+    if max(of_peer.values(), default=0) > promise.max_waits_for_peer:
+        yield f"awaits {max(of_peer.values())} messages of one peer, above {promise.max_waits_for_peer}"
+    if of_peer.total() > promise.max_waits:
+        yield f"awaits {of_peer.total()} messages, above {promise.max_waits}"
     for key in [key for key in sent if key[1] + promise.answer_us < now]:
         del sent[key]
 
@@ -182,11 +182,11 @@ def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
 def _required_score(promise: StandingPromise, event: Event, entered: PeerGrafted) -> float:
     """Return the lowest score with which a peer may enter a mesh.
 
-    It is `StandingPromise.enters` if the peer enters by a GRAFT that it sent, otherwise 0.
+    It is `StandingPromise.accept_graft` if the peer enters by a GRAFT that it sent, otherwise 0.
     """
     control = event.rpc.control if isinstance(event, RpcReceived) and event.peer == entered.peer else None
     by_itself = control is not None and any(graft.topic == entered.topic for graft in control.graft)
-    return promise.enters if by_itself else 0.0
+    return promise.accept_graft if by_itself else 0.0
 
 
 def _scores(node: SimNode) -> dict[Any, float]:
