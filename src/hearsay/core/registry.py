@@ -22,7 +22,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.rules.randomness import Randomness
 from hearsay.core.scores.gater import GaterParameters
 from hearsay.core.scores.named_sets import FIXED, MAX_VALIDATORS, MIN_VALIDATORS, VALIDATORS, named_set
-from hearsay.core.shell.parameters import MadePreset, RouterParameters, Values, preset_tables
+from hearsay.core.shell.parameters import PresetWithArgument, RouterParameters, Values, preset_tables
 from hearsay.core.shell.router import Router
 from hearsay.core.shell.strategy import Strategy
 
@@ -80,7 +80,7 @@ def _with_scores(values: Mapping[str, Any]) -> Values:
     def make(validators: int) -> Values:
         return values | {"score": named_set(name, validators).to_mapping()}
 
-    return MadePreset("validators", MIN_VALIDATORS, MAX_VALIDATORS, VALIDATORS, make)
+    return PresetWithArgument("validators", MIN_VALIDATORS, MAX_VALIDATORS, VALIDATORS, make)
 
 
 _PRESETS = {name: _presets(tables) for name, tables in preset_tables("routers").items()}

@@ -80,7 +80,7 @@ class RemindedApplication(DrivenApplication, Protocol):
 
 MAX_OFFERS = 256
 """Maximum number of peers per group whose offers are recorded. No parts are requested from other peers."""
-PATIENCE = 1
+ANSWER_INTERVALS = 1
 """Number of whole intervals between heartbeats in which a requested part may arrive."""
 
 
@@ -125,7 +125,7 @@ class Asks:
         changed: set[PeerId] = set()
         for part, ask in sorted(self._asked.items()):
             ask.heartbeats += 1
-            if ask.heartbeats <= PATIENCE:
+            if ask.heartbeats <= ANSWER_INTERVALS:
                 continue
             changed.add(ask.peer)
             self._offers[ask.peer] &= ~(1 << part)
@@ -249,15 +249,15 @@ class PartsExchange:
             self._offered(topic, group, sender, said.has, everything)
             return Outcome((PublishPartial(topic, group, (sender,)),))
         here = self._group(topic, group)
-        here.take(known)
+        here.add(known)
         here.sent_by(sender, set_of(parts))
-        useful = here.take(parts)
+        useful = here.add(parts)
         self._arrived(topic, group, here)
         self._offered(topic, group, sender, said.has, everything)
         if not useful and not known:
             return Outcome((PublishPartial(topic, group, (sender,)),))
-        praise = (PartialFeedback(sender, topic, useful=True),) if useful else ()
-        return Outcome((*praise, PublishPartial(topic, group)), self._whole(group, here))
+        feedback = (PartialFeedback(sender, topic, useful=True),) if useful else ()
+        return Outcome((*feedback, PublishPartial(topic, group)), self._whole(group, here))
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
         try:
@@ -268,7 +268,7 @@ class PartsExchange:
         here = self._group(topic, group)
         here.complete = True
         self._asks.pop((topic, group), None)
-        return Outcome((PublishPartial(topic, group),)) if here.take(parts) else Outcome()
+        return Outcome((PublishPartial(topic, group),)) if here.add(parts) else Outcome()
 
     def _offered(self, topic: TopicId, group: bytes, sender: PeerId, has: int, everything: int) -> None:
         here = self._groups.get((topic, group))
@@ -354,7 +354,7 @@ class _Group:
     def has(self) -> int:
         return set_of(self.parts)
 
-    def take(self, parts: Mapping[int, bytes]) -> bool:
+    def add(self, parts: Mapping[int, bytes]) -> bool:
         """Add parts that are not held yet. Returns True if there are any."""
         new = {index: part for index, part in parts.items() if index not in self.parts}
         self.parts.update(new)

@@ -228,13 +228,15 @@ class EqualParts:
         return group, parts
 
 
-EIGHT = 8
-KIBIBYTE = 1024
+PARTS = 8
+"""Default number of parts of a message in libp2p's test format."""
+PART_BYTES = 1024
+"""Default size of a part in libp2p's test format."""
 _NUMBER_BYTES = 8
 _LAST_NUMBER = (1 << 64) - 1
 
 
-def counted_parts(count: int = EIGHT, part_bytes: int = KIBIBYTE, claims: ClaimForm | None = None) -> EqualParts:
+def counted_parts(count: int = PARTS, part_bytes: int = PART_BYTES, claims: ClaimForm | None = None) -> EqualParts:
     """Return libp2p's test format with `count` parts of `part_bytes` bytes. Metadata are a bitmap if `claims` is
     None.
 
@@ -255,13 +257,13 @@ def group_named(number: int) -> bytes:
     return number.to_bytes(_NUMBER_BYTES, "big")
 
 
-def counted(group: bytes, indexes: Iterable[int], part_bytes: int = KIBIBYTE) -> dict[int, bytes]:
+def counted(group: bytes, indexes: Iterable[int], part_bytes: int = PART_BYTES) -> dict[int, bytes]:
     """Return the parts of a group in libp2p's test format that have these indexes, by index."""
     return {index: counted_part(group, index, part_bytes) for index in indexes}
 
 
 @lru_cache(maxsize=256)
-def counted_part(group: bytes, index: int, part_bytes: int = KIBIBYTE) -> bytes:
+def counted_part(group: bytes, index: int, part_bytes: int = PART_BYTES) -> bytes:
     numbers = part_bytes // _NUMBER_BYTES
     first = int.from_bytes(group, "big") + numbers * index
     return b"".join(group_named(number & _LAST_NUMBER) for number in range(first, first + numbers))

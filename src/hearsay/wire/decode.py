@@ -104,7 +104,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
             if message is not None:
                 return _decoded(_rpc((), (message,)), 0)
     try:
-        encoded = _survey(data, limits, episub)
+        encoded = _find_parts(data, limits, episub)
         subscriptions = [_subscription(each, limits) for each in encoded.subscriptions]
         messages = [decode_message(each, message_id, limits) for each in encoded.messages]
         if episub:
@@ -120,7 +120,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
     return DecodedRpc(Rpc(kept_subscriptions, kept_messages, control, partial, encoded.test), left_out)
 
 
-def _survey(data: bytes, limits: RpcLimits, episub: bool) -> _EncodedParts:
+def _find_parts(data: bytes, limits: RpcLimits, episub: bool) -> _EncodedParts:
     """Make the first pass: find all parts. Raises `WireError` if there are too many parts or ids."""
     found = _EncodedParts()
     ids = exchanged = 0

@@ -77,10 +77,10 @@ def usual_message(encoded: bytes, message_id: MessageIdFunction, limits: RpcLimi
             return None
         values[number] = encoded[begin:offset]
         last = number
-    return _made(values, encoded, False, message_id, limits)
+    return _message_with(values, encoded, False, message_id, limits)
 
 
-def _made(
+def _message_with(
     values: list[bytes | None], encoded: bytes, has_more: bool, message_id: MessageIdFunction, limits: RpcLimits
 ) -> Message | None:
     """Return the message with the fields `values`, a list that is indexed by field number.
@@ -92,10 +92,10 @@ def _made(
     if name is None:
         return None
     content = payload or b""
-    number = message_id(name, source, seqno, content)
-    if len(number) > limits.max_id_bytes:
+    identifier = message_id(name, source, seqno, content)
+    if len(identifier) > limits.max_id_bytes:
         return None
-    return _message(number, name, content, source, seqno, signature, key, encoded, None, has_more)
+    return _message(identifier, name, content, source, seqno, signature, key, encoded, None, has_more)
 
 
 def decode_message(encoded: bytes, message_id: MessageIdFunction, limits: RpcLimits) -> Message | None:
@@ -122,7 +122,7 @@ def decode_message(encoded: bytes, message_id: MessageIdFunction, limits: RpcLim
         return None
     if not ordered or size != len(encoded):
         encoded = b"".join([bytes_field(number, value) for number, value in enumerate(values) if value is not None])
-    return _made(values, encoded, has_more, message_id, limits)
+    return _message_with(values, encoded, has_more, message_id, limits)
 
 
 def with_hops(encoded: bytes, message: Message | None) -> Message | None:

@@ -141,7 +141,7 @@ class Connections:
         """The times at which idle connections will be closed, by peer."""
         self._pinging: dict[PeerId, Micros] = {}
         """The end of the wait for the answer to a ping, by peer."""
-        self._going: PeerId | None = None
+        self._disconnecting: PeerId | None = None
         """The peer whose disconnection is being handled; None if there is none. All methods treat this peer as
         disconnected, although the shell still has it."""
 
@@ -151,7 +151,7 @@ class Connections:
         Return False, without an errand, if too many dials are under way (DIAL-2).
         """
         shell = self._shell
-        connected = shell.connected.get(peer) if peer != self._going else None
+        connected = shell.connected.get(peer) if peer != self._disconnecting else None
         if peer == shell.node or (connected is not None and not connected.native):
             failed()
             return True
@@ -170,7 +170,7 @@ class Connections:
 
     def ping(self, peer: PeerId) -> None:
         """Ping a peer to measure its RTT, unless it is not connected or a ping to it is unanswered."""
-        if peer in self._shell.connected and peer not in self._pinging and peer != self._going:
+        if peer in self._shell.connected and peer not in self._pinging and peer != self._disconnecting:
             self._pinging[peer] = self._reply_due()
             self._shell.actions.append(Ping(peer))
 
@@ -221,7 +221,7 @@ class Connections:
     def losing(self, peer: PeerId | None) -> None:
         """Treat a peer as disconnected from now on, although the shell still has it. None ends that: the
         disconnection has been handled."""
-        self._going = peer
+        self._disconnecting = peer
 
     def lost(self, peer: PeerId) -> None:
         """Handle the end of a connection. The caller informs the memberships."""
@@ -283,7 +283,7 @@ class Connections:
         """If the connection to a peer has become idle, note when to close it. If it has a use again, forget that
         time (DIAL-3)."""
         connected = self._shell.connected.get(peer)
-        if connected is None or not connected.native or peer == self._going:
+        if connected is None or not connected.native or peer == self._disconnecting:
             return
         if peer in self._held or peer in self._errands:
             self._idle.pop(peer, None)

@@ -74,12 +74,12 @@ class JoinProtocol(TopicPart):
         return len(self._attempts)
 
     @property
-    def alone(self) -> bool:
-        """True if this node must join the overlay: it has no link, or with HyParView fewer than two."""
+    def must_join(self) -> bool:
+        """True if this node has no link or, with HyParView, fewer than two."""
         return len(self._views.active) < (2 if self._parameters.overlay is Overlay.HYPARVIEW else 1)
 
     @property
-    def under_way(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if the node waits for discovery, for a NODES, or for an answer to a JOIN."""
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
 
@@ -88,8 +88,8 @@ class JoinProtocol(TopicPart):
         self._joins_left = 1
 
     def find_contacts(self) -> None:
-        """Ask discovery for contacts, unless `under_way` is True."""
-        if not self.under_way:
+        """Ask discovery for contacts, unless `is_waiting` is True."""
+        if not self.is_waiting:
             self._looking_until = self._context.reply_due()
             self._shell.actions.append(FindContacts(self._topic, 2 * CONTACTS))
 
@@ -98,7 +98,7 @@ class JoinProtocol(TopicPart):
         them to the passive list (JOIN-1, JOIN-2)."""
         self._looking_until = 0
         others = sorted(set(peers[: self._parameters.max_peers_per_part]) - {self._shell.node})
-        if not self.alone:
+        if not self.must_join:
             for peer in others:
                 self._views.add_passive(peer)
             return
@@ -138,7 +138,7 @@ class JoinProtocol(TopicPart):
         self._views.add_passive(sender)
         ttl = max(0, min(part.ttl, self._parameters.join_ttl))
         if self._parameters.overlay is Overlay.HYPARVIEW:
-            wanted = self.alone and not self._attempts and sender not in self._views.active
+            wanted = self.must_join and not self._attempts and sender not in self._views.active
             if wanted and self._joins_left:
                 self._joins_left -= 1
                 self._join_at(sender, ttl)

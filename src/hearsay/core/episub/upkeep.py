@@ -253,7 +253,7 @@ class Upkeep(TopicPart):
     def _look_around(self) -> None:
         """Ask discovery for contacts, or a random neighbour for nodes, if there are too few passive peers
         (UPKEEP-2)."""
-        if self._join_protocol.alone or not self._views.passive:
+        if self._join_protocol.must_join or not self._views.passive:
             self._join_protocol.find_contacts()
         elif len(self._views.passive) < self._target_sizes.active_size:
             neighbours = self._views.neighbours()

@@ -302,7 +302,7 @@ _WITH_BACKOFF = frozenset(VERSIONS[1:])
 _WITH_IDONTWANT = frozenset(VERSIONS[2:])
 
 
-def spoken(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ...]:
+def gossipsub_protocols(*, backoff: bool, idontwant: bool, extensions: bool) -> tuple[str, ...]:
     """Return the protocol ids of a gossipsub router with these abilities, the newest version first."""
     newest = 3 if extensions else 2 if idontwant else 1 if backoff else 0
     return VERSIONS[newest::-1]

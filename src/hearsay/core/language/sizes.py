@@ -94,11 +94,12 @@ def identifier_size(identifier: Identifier) -> int:
     return len(identifier.encode()) if isinstance(identifier, str) else len(identifier)
 
 
-def _text(identifier: Identifier) -> int:
+def _name_field(identifier: Identifier) -> int:
+    """Return the size of the field with the name of a peer or topic."""
     return field_size(identifier_size(identifier))
 
 
-def _ids(ids: tuple[Identifier, ...]) -> int:
+def _id_fields(ids: tuple[Identifier, ...]) -> int:
     if ids and isinstance(ids[0], int):
         return len(ids) * SIMULATED_ID_FIELD  # all ids of a run have the same type
     return sum(field_size(identifier_size(known)) for known in ids)
@@ -118,9 +119,9 @@ def message_size(message: Message) -> int:
     hops = 0 if message.hops is None else hops_size(message.hops)
     if message.encoded is not None:
         return len(message.encoded) + hops
-    size = hops + field_size(len(message.data)) + _text(message.topic)
+    size = hops + field_size(len(message.data)) + _name_field(message.topic)
     if message.source is not None:
-        size += _text(message.source)
+        size += _name_field(message.source)
     if isinstance(message.source, int):
         return size + field_size(SIMULATED_SEQNO_BYTES) + field_size(SIMULATED_SIGNATURE_BYTES)
     for part in (message.seqno, message.signature, message.key):
@@ -140,7 +141,7 @@ def use_size(use: int) -> int:
     return 2 * use
 
 
-_PARTIAL_FLAGS = {use: use_size(number) for number, use in enumerate(PartialUse)}
+_FLAG_BYTES = {use: use_size(number) for number, use in enumerate(PartialUse)}
 _FEATURE_BYTES = 2
 _TEST_FEATURE_BYTES = 5
 TEST_MESSAGE_BYTES = 5
@@ -152,7 +153,7 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     parts: list[PartSize] = []
     for change in rpc.subscriptions:
         kind = PartKind.SUBSCRIBE if change.subscribe else PartKind.UNSUBSCRIBE
-        size = subscription_size(_text(change.topic) + (_PARTIAL_FLAGS[change.partial] if change.subscribe else 0))
+        size = subscription_size(_name_field(change.topic) + (_FLAG_BYTES[change.partial] if change.subscribe else 0))
         parts.append((kind, change.topic, size, 1))
     for message in rpc.messages:
         parts.append((PartKind.PUBLISH, message.topic, field_size(message_size(message)), 1))
@@ -163,19 +164,19 @@ def part_sizes(rpc: Rpc) -> list[PartSize]:
     control = rpc.control
     if control is not None:
         for ihave in control.ihave:
-            size = ihave_size(_text(ihave.topic), _ids(ihave.ids))
+            size = ihave_size(_name_field(ihave.topic), _id_fields(ihave.ids))
             parts.append((PartKind.IHAVE, ihave.topic, size, len(ihave.ids)))
         for iwant in control.iwant:
-            parts.append((PartKind.IWANT, None, field_size(_ids(iwant.ids)), len(iwant.ids)))
+            parts.append((PartKind.IWANT, None, field_size(_id_fields(iwant.ids)), len(iwant.ids)))
         for graft in control.graft:
-            parts.append((PartKind.GRAFT, graft.topic, field_size(_text(graft.topic)), 1))
+            parts.append((PartKind.GRAFT, graft.topic, field_size(_name_field(graft.topic)), 1))
         for prune in control.prune:
-            parts.append((PartKind.PRUNE, prune.topic, _prune(prune), 1))
+            parts.append((PartKind.PRUNE, prune.topic, _prune_size(prune), 1))
         for extension in control.extensions:
             tag = varint_size(extension.field << 3 | 2)
             parts.append((PartKind.EXTENSION, None, tag - 1 + field_size(len(extension.payload)), 1))
         for unwanted in control.idontwant:
-            parts.append((PartKind.IDONTWANT, None, field_size(_ids(unwanted.ids)), len(unwanted.ids)))
+            parts.append((PartKind.IDONTWANT, None, field_size(_id_fields(unwanted.ids)), len(unwanted.ids)))
         for features in control.features:
             size = features_size(features.partial_messages, features.test_extension)
             parts.append((PartKind.FEATURES, None, size, 1))
@@ -209,7 +210,7 @@ def partial_size(topic: int, group: int, parts: int, metadata: int) -> int:
 
 def _partial_size(partial: Partial) -> PartSize:
     parts, metadata = (-1 if value is None else len(value) for value in (partial.parts, partial.metadata))
-    size = partial_size(_text(partial.topic), len(partial.group), parts, metadata)
+    size = partial_size(_name_field(partial.topic), len(partial.group), parts, metadata)
     return partial_kind(partial), partial.topic, size, 1
 
 
@@ -225,7 +226,7 @@ def part_kind(part: EpisubPart) -> PartKind:
     return EPISUB_KINDS[type(part)]
 
 
-def _number(value: int) -> int:
+def _number_field(value: int) -> int:
     """Return the size of a varint field with a one-byte tag; 0 for the value 0, which is not encoded."""
     return number_size(value) if value else 0
 
@@ -235,19 +236,19 @@ def packed_size(length: int) -> int:
     return field_size(length) if length else 0
 
 
-def _packed(values: tuple[int, ...]) -> int:
+def _packed_field(values: tuple[int, ...]) -> int:
     return packed_size(sum(map(varint_size, values)))
 
 
-def _peers(peers: tuple[Identifier, ...]) -> int:
-    return sum(map(_text, peers))
+def _peer_fields(peers: tuple[Identifier, ...]) -> int:
+    return sum(map(_name_field, peers))
 
 
 _EPISUB_FIELDS: dict[str, Callable[[Any], int]] = {
-    **dict.fromkeys(("topic", "peer", "source"), _text),
-    **dict.fromkeys(("topics", "peers"), _peers),
-    **dict.fromkeys(("hops", "sketch"), _packed),
-    "ids": _ids,
+    **dict.fromkeys(("topic", "peer", "source"), _name_field),
+    **dict.fromkeys(("topics", "peers"), _peer_fields),
+    **dict.fromkeys(("hops", "sketch"), _packed_field),
+    "ids": _id_fields,
 }
 """By the name of a field of episub's parts: the function that returns the size of the field. All other fields are
 numbers."""
@@ -256,31 +257,31 @@ _FIELDS_OF = {kind: tuple(field.name for field in fields(kind)) for kind in EPIS
 
 def episub_part_size(part: EpisubPart) -> PartSize:
     """Return kind, topic, size and count of an `EpisubPart` (`docs/reference/wire.md`)."""
-    size = sum(_EPISUB_FIELDS.get(name, _number)(getattr(part, name)) for name in _FIELDS_OF[type(part)])
+    size = sum(_EPISUB_FIELDS.get(name, _number_field)(getattr(part, name)) for name in _FIELDS_OF[type(part)])
     count = len(part.ids) if isinstance(part, EpisubIHave | EpisubGraft) else 1
     topic = None if isinstance(part, GetTopics | Topics) else part.topic
     return part_kind(part), topic, episub_size(size), count
 
 
-def _prune(prune: Prune) -> int:
+def _prune_size(prune: Prune) -> int:
     peers = 0
     for known in prune.peers:
         record = 0 if known.record is None else field_size(len(known.record))
-        peers += field_size(_text(known.peer) + record)
-    return prune_size(_text(prune.topic), prune.backoff_s is not None, prune.backoff_s or 0, peers)
+        peers += field_size(_name_field(known.peer) + record)
+    return prune_size(_name_field(prune.topic), prune.backoff_s is not None, prune.backoff_s or 0, peers)
 
 
 def rpc_size(rpc: Rpc) -> int:
     """Return the size of an RPC as a protobuf message."""
-    return _enclosed(rpc, part_sizes(rpc))
+    return _size_with_control(rpc, part_sizes(rpc))
 
 
 def rpc_framed_size(rpc: Rpc, parts: list[PartSize]) -> int:
     """Return the size of an RPC on a stream, with the length that precedes it; `parts` is `part_sizes(rpc)`."""
-    return framed_size(_enclosed(rpc, parts))
+    return framed_size(_size_with_control(rpc, parts))
 
 
-def _enclosed(rpc: Rpc, parts: list[PartSize]) -> int:
+def _size_with_control(rpc: Rpc, parts: list[PartSize]) -> int:
     outside = len(rpc.subscriptions) + len(rpc.messages) + (rpc.partial is not None) + (rpc.test is not None)
     sizes = [size for _, _, size, _ in parts]
     return rpc_size_of_parts(sum(sizes[:outside]), rpc.control is not None, sum(sizes[outside:]))

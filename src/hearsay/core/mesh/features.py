@@ -79,15 +79,15 @@ class FeatureBook:
                 self._unsent.discard(peer)
                 self._shell.outbox.features(peer, self._own)
 
-    def receive(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
+    def receive(self, sender: ConnectedPeer, announced: tuple[Features, ...]) -> None:
         knows = knows_extensions(sender.protocol)
         is_first = sender.id not in self._of
         if is_first:
-            self.restore(sender.id, said[0] if said and knows else _NOTHING)
-        if said and not knows:
-            self._shell.drop(sender.id, PartKind.FEATURES, len(said), Reason.UNSUPPORTED)
-        elif said and not is_first:
-            self._shell.drop(sender.id, PartKind.FEATURES, len(said), Reason.NOT_FIRST)
+            self.restore(sender.id, announced[0] if announced and knows else _NOTHING)
+        if announced and not knows:
+            self._shell.drop(sender.id, PartKind.FEATURES, len(announced), Reason.UNSUPPORTED)
+        elif announced and not is_first:
+            self._shell.drop(sender.id, PartKind.FEATURES, len(announced), Reason.NOT_FIRST)
             if self._penalises:
                 self._standing.penalise(sender.id, LATE_PENALTY)
 

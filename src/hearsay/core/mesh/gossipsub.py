@@ -45,7 +45,7 @@ from hearsay.core.shell.peers import ConnectedPeer, PeerGroup
 from hearsay.core.shell.seen import SeenCache, WindowedSeen
 from hearsay.core.shell.strategy import ControlGroup, Shell
 
-_NO_PEERS: frozenset[PeerId] = frozenset()
+_NO_SENDERS: frozenset[PeerId] = frozenset()
 
 
 class Gossipsub(MeshStrategy):
@@ -162,7 +162,7 @@ class Gossipsub(MeshStrategy):
 
     def _senders_of(self, message: Message) -> Set[PeerId]:
         """Return the peers that sent later copies of a message during its validation (IDONTWANT-7)."""
-        return self._senders.get(message.id, _NO_PEERS)
+        return self._senders.get(message.id, _NO_SENDERS)
 
     def _send_idontwant(self, message: Message, received_from: PeerId | None) -> None:
         """Send IDONTWANT for a message to the mesh, if the message is large (IDONTWANT-6); but not to the peer that

@@ -45,7 +45,7 @@ MAX_UNSENT = 1_000
 """If a PRUNE for a topic that is not joined could not be sent, it is repeated only while the peer has fewer unsent
 topics than this. Without a limit, the peer could add any number of topics by its GRAFTs."""
 
-NO_PEERS = PeerGroup()
+EMPTY_MESH = PeerGroup()
 """The mesh of a topic that is not joined: an empty group that is never changed."""
 
 LEAVING, REFUSING = -1, -2

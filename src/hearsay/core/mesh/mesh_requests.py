@@ -15,7 +15,7 @@ from __future__ import annotations
 from hearsay.core.language.actions import Dial, NamedPeerDialled, Reason
 from hearsay.core.language.identifiers import PeerId, TopicId
 from hearsay.core.language.rpc import PartKind, Prune
-from hearsay.core.mesh.mesh import NO_PEERS, REFUSING, Mesh
+from hearsay.core.mesh.mesh import EMPTY_MESH, REFUSING, Mesh
 from hearsay.core.mesh.parameters import (
     DirectGraft,
     OutboundWhenFull,
@@ -77,7 +77,7 @@ class MeshRequests:
         self._welcome = self._refused = self._trusted = None
 
     def on_graft(self, sender: ConnectedPeer, topic: TopicId) -> None:
-        mesh = self._mesh.topics.get(topic, NO_PEERS)
+        mesh = self._mesh.topics.get(topic, EMPTY_MESH)
         member = sender.id in mesh
         reason, prune = self._answer(sender, topic, mesh)
         gets_place = reason == MESH_IS_FULL and not member and self._free_place(topic, mesh, sender.id)

@@ -22,7 +22,7 @@ from math import inf, nextafter
 
 from hearsay.core.language.actions import Via
 from hearsay.core.language.identifiers import PeerId, TopicId
-from hearsay.core.language.rpc import FLOODSUB, Message, Prune, Rpc, spoken
+from hearsay.core.language.rpc import FLOODSUB, Message, Prune, Rpc, gossipsub_protocols
 from hearsay.core.mesh.mesh import EXPIRE_EVERY, Mesh, MeshHeartbeat
 from hearsay.core.mesh.mesh_requests import MeshRequests
 from hearsay.core.mesh.parameters import (
@@ -70,7 +70,7 @@ class MeshStrategy(Strategy):
 
     def __init__(self, parameters: GossipsubParameters) -> None:
         super().__init__(parameters)
-        self.native_protocols = spoken(
+        self.native_protocols = gossipsub_protocols(
             backoff=parameters.prune_backoff_ms > 0,
             idontwant=parameters.idontwant_threshold_bytes > 0,
             extensions=parameters.speaks_13,

@@ -74,7 +74,7 @@ class Standing:
         """By id, the digests of the data of rejected messages, the oldest first."""
         self._chosen: set[TopicId] = set()
         """Topics with score parameters that the application chose at run time (`TopicScored`)."""
-        self._kept: dict[PeerId, float] | None = None
+        self._scores_read: dict[PeerId, float] | None = None
         """The scores that the present heartbeat has read; None outside of a heartbeat."""
         self._ihaves: dict[PeerId, int] = {}
         """By peer, the number of RPCs with IHAVE (with `ihave_parts_count`, of IHAVEs) that were handled since the
@@ -92,11 +92,11 @@ class Standing:
     def score(self, peer: PeerId) -> float:
         if self._scorer is None:
             return 0.0
-        if self._kept is None:
+        if self._scores_read is None:
             return self._scorer.score(peer, self._shell.now)
-        score = self._kept.get(peer)
+        score = self._scores_read.get(peer)
         if score is None:
-            score = self._kept[peer] = self._scorer.score(peer, self._shell.now)
+            score = self._scores_read[peer] = self._scorer.score(peer, self._shell.now)
         return score
 
     def may_be_in_mesh(self, peer: PeerId) -> bool:
@@ -345,12 +345,12 @@ class Standing:
         for peer, broken in self._promises.take_broken(self._shell.now):
             self._shell.drop(peer, PartKind.IHAVE, broken, Reason.GIVEN_UP)
             self.penalise(peer, float(broken))
-        self._kept = {}
+        self._scores_read = {}
         self._ihaves.clear()
         self._iwants.clear()
 
     def end_heartbeat(self) -> None:
-        self._kept = None
+        self._scores_read = None
 
     def promise(self) -> StandingPromise:
         parameters = self._parameters

@@ -162,11 +162,11 @@ class Group:
         weight = self.fields[0]
         for name, least in self.always.items():
             if _is_below(values[name], least):
-                yield Violation(name, values[name], f"must be {_from(least)}")
+                yield Violation(name, values[name], f"must be {_minimum_words(least)}")
         if values[weight]:
             for name, least in self.with_weight.items():
                 if _is_below(values[name], least):
-                    yield Violation(name, values[name], f"must be {_from(least)} when there is a {weight}")
+                    yield Violation(name, values[name], f"must be {_minimum_words(least)} when there is a {weight}")
 
 
 def group(*names: str, always: Mapping[str, float] = MappingProxyType({}), **with_weight: float) -> Group:
@@ -178,7 +178,7 @@ def _is_below(value: float, least: float) -> bool:
     return value < least or value <= 0
 
 
-def _from(least: float) -> str:
+def _minimum_words(least: float) -> str:
     return f"at least {least}" if least else "above 0"
 
 

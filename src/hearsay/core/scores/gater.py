@@ -66,7 +66,7 @@ class GaterParameters(Parameters):
                 yield Violation(name, value, f"must be at least {least}" if least else "must be above 0")
 
 
-Place: TypeAlias = tuple[str, PeerId | None]
+SourceKey: TypeAlias = tuple[str, PeerId | None]
 """The key of a `_Source`: an address and None or, for a peer without a known address, an empty text and the peer."""
 
 
@@ -99,10 +99,10 @@ class Gater:
         self._validated = 0.0
         self._throttled = 0.0
         self._throttled_at: Micros = 0
-        self._places: dict[PeerId, Place] = {}
-        """The keys of the sources of connected peers."""
-        self._sources: dict[Place, _Source] = {}
-        self._away: dict[Place, None] = {}
+        self._keys: dict[PeerId, SourceKey] = {}
+        """By connected peer, the key of its source."""
+        self._sources: dict[SourceKey, _Source] = {}
+        self._away: dict[SourceKey, None] = {}
         """The keys of the sources whose peers have all disconnected, in the order of the last disconnection."""
 
     def weigh(self, topic: TopicId, weight: float) -> None:
@@ -110,20 +110,20 @@ class Gater:
         self._topic_weights[topic] = weight
 
     def connect(self, peer: PeerId, address: str = "") -> None:
-        if peer not in self._places:
-            place = self._places[peer] = (address, None) if address else ("", peer)
-            self._sources.setdefault(place, _Source()).peers += 1
-            self._away.pop(place, None)
+        if peer not in self._keys:
+            key = self._keys[peer] = (address, None) if address else ("", peer)
+            self._sources.setdefault(key, _Source()).peers += 1
+            self._away.pop(key, None)
 
     def disconnect(self, peer: PeerId, now: Micros) -> None:
-        place = self._places.pop(peer, None)
-        if place is None:
+        key = self._keys.pop(peer, None)
+        if key is None:
             return
-        source = self._sources[place]
+        source = self._sources[key]
         source.peers -= 1
         source.until = now + self._parameters.retain_ms * 1000
         if not source.peers:
-            self._away[place] = None
+            self._away[key] = None
             if len(self._away) > self._parameters.max_retained_addresses:
                 self._forget(next(iter(self._away)))
 
@@ -186,9 +186,9 @@ class Gater:
             self._forget(oldest)
 
     def _source(self, peer: PeerId | None) -> _Source | None:
-        place = None if peer is None else self._places.get(peer)
-        return None if place is None else self._sources[place]
+        key = None if peer is None else self._keys.get(peer)
+        return None if key is None else self._sources[key]
 
-    def _forget(self, place: Place) -> None:
-        del self._away[place]
-        del self._sources[place]
+    def _forget(self, key: SourceKey) -> None:
+        del self._away[key]
+        del self._sources[key]

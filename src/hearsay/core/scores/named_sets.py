@@ -55,12 +55,12 @@ Inputs = dict[str, Any]
 """The numbers of a topic in `presets/validator_sets.toml`, from which its parameters are computed."""
 
 
-def fades_in(slots: int) -> float:
+def decay_over_slots(slots: int) -> float:
     """Return the decay per slot by which a counter falls from 1 to 0.01, `decay_to_zero`, in this number of slots."""
     return decay_over(slots, _ZERO)
 
 
-def steady(rate: float, decay: float) -> float:
+def limit_before_refresh(rate: float, decay: float) -> float:
     """Return the limit to which a counter tends, just before a refresh; `rate` is its growth per slot."""
     return rate / (1.0 - decay)
 
@@ -87,22 +87,22 @@ def _topic(inputs: Inputs, first: float, cap: float, invalid: float) -> TopicSco
         time_in_mesh_quantum_ms=SLOT_MS,
         time_in_mesh_cap=_IN_MESH_QUANTA,
         first_deliveries_weight=first,
-        first_deliveries_decay=fades_in(inputs["first_epochs"] * EPOCH),
+        first_deliveries_decay=decay_over_slots(inputs["first_epochs"] * EPOCH),
         first_deliveries_cap=cap,
         invalid_messages_weight=invalid,
-        invalid_messages_decay=fades_in(50 * EPOCH),
+        invalid_messages_decay=decay_over_slots(50 * EPOCH),
     )
 
 
 def _shared(inputs: Inputs, rate: float) -> TopicScoreParameters:
     """Return the parameters that the shared generator gives a topic with this rate."""
-    cap = steady(2.0 * rate / _DEGREE, fades_in(inputs["first_epochs"] * EPOCH))
+    cap = limit_before_refresh(2.0 * rate / _DEGREE, decay_over_slots(inputs["first_epochs"] * EPOCH))
     parameters = _topic(inputs, _FIRST_SCORE / cap, cap, -MOST_SCORE / inputs["weight"])
     if "mesh" not in inputs:
         return parameters
     mesh = inputs["mesh"]
-    decay = fades_in(mesh["decay_epochs"] * EPOCH)
-    threshold = steady(rate / _EXPECTED_SHARE, decay) * decay
+    decay = decay_over_slots(mesh["decay_epochs"] * EPOCH)
+    threshold = limit_before_refresh(rate / _EXPECTED_SHARE, decay) * decay
     penalty = -MOST_SCORE / (parameters.topic_weight * threshold * threshold)
     return replace(
         parameters,
@@ -166,7 +166,7 @@ def prysm(validators: int) -> ScoreSet:
         if topic not in per_slot:
             topics[topic] = _topic(inputs, inputs["first"], inputs["cap"], inputs["invalid"])
         elif twice_the_share := per_slot[topic] * 2 // _DEGREE:
-            cap = steady(float(twice_the_share), fades_in(inputs["first_epochs"] * EPOCH))
+            cap = limit_before_refresh(float(twice_the_share), decay_over_slots(inputs["first_epochs"] * EPOCH))
             topics[topic] = _topic(inputs, _FIRST_SCORE / cap, cap, -_PRYSM_MOST_SCORE / inputs["weight"])
     return replace(_MADE["ethereum-prysm"], topics=topics)
 

@@ -98,7 +98,7 @@ class StrictIwantPromises(IwantPromises):
     (jvm)."""
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
-        if sender in self._of_message.get(message, ()):
+        if sender is not None and sender in self._of_message.get(message, ()):
             self._end(sender, message)
 
     def duplicate(self, message: MessageId, sender: PeerId) -> None:

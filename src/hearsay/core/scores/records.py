@@ -191,7 +191,7 @@ class SharedAddresses:
     def __len__(self) -> int:
         return len(self._at)
 
-    def place(self, peer: PeerId, addresses: Iterable[str]) -> None:
+    def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
         """Set the addresses of a peer, in place of its earlier addresses."""
         self.remove(peer)
         first = list(dict.fromkeys(addresses))[: self._most]

@@ -297,8 +297,8 @@ class ScoreSet:
 def role_of(topic: str, roles: Mapping[str, object]) -> str | None:
     """Return the role of a topic (SET-1), one of `roles`; None if there is none."""
     parts = topic.split("/")
-    rows = [found[1] for part in (topic, *parts) if (found := _NUMBERED.fullmatch(part))]
-    for names in ([topic], parts, rows):
+    numbered = [found[1] for part in (topic, *parts) if (found := _NUMBERED.fullmatch(part))]
+    for names in ([topic], parts, numbered):
         for role in roles:
             if role in names and (role != ANY_TOPIC or names == [topic]):
                 return role
@@ -341,18 +341,18 @@ def topic_tables(given: object, wrong: list[Violation]) -> Iterator[tuple[str, s
 
 
 def _read(
-    kind: type[P], values: Mapping[str, object], place: str, interval: int, zero: float, wrong: list[Violation]
+    kind: type[P], values: Mapping[str, object], prefix: str, interval: int, zero: float, wrong: list[Violation]
 ) -> P | None:
     """Return the parameters in a table. If they are invalid, add violations to `wrong` and return None.
 
-    `place` precedes the names of fields in violations. `interval` and `zero` resolve the decays (`with_decays`).
+    `prefix` precedes the names of fields in violations. `with_decays` needs `interval` and `zero` to convert decays.
     """
     resolved, violations = with_decays(values, kind.names(), interval, zero)
-    wrong += [Violation(place + each.field, each.value, each.rule) for each in violations]
-    said = {violation.field for violation in violations}
+    wrong += [Violation(prefix + each.field, each.value, each.rule) for each in violations]
+    reported = {violation.field for violation in violations}
     try:
         return kind.from_mapping(resolved)
     except ParameterError as error:
-        others = [each for each in error.violations if f"{each.field}_ms" not in said]
-        wrong += [Violation(place + each.field, each.value, each.rule) for each in others]
+        others = [each for each in error.violations if f"{each.field}_ms" not in reported]
+        wrong += [Violation(prefix + each.field, each.value, each.rule) for each in others]
         return None

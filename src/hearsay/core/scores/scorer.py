@@ -55,7 +55,7 @@ class Scorer:
     def set_addresses(self, peer: PeerId, addresses: Iterable[str]) -> None:
         """Set the present addresses of a known peer, in place of earlier ones (P6)."""
         if peer in self._peers and self._parameters.shared_address_weight:
-            self._addresses.place(peer, addresses)
+            self._addresses.set_addresses(peer, addresses)
 
     def disconnect(self, peer: PeerId, now: Micros) -> None:
         found = self._peers.get(peer)

@@ -105,7 +105,7 @@ class Parameters:
     def violations(self) -> Iterator[Violation]:
         """Yield the rules that values break: first each field's own rule, then rules between fields."""
         declared = {each.name: each for each in fields(self)}
-        found = tuple(_broken(declared, {name: getattr(self, name) for name in declared}))
+        found = tuple(_own_violations(declared, {name: getattr(self, name) for name in declared}))
         yield from found
         yield from self._rules_between({violation.field for violation in found})
 
@@ -136,7 +136,7 @@ class Parameters:
         arguments: dict[str, Any] = {}
         for name, value in values.items():
             if name not in known:
-                nearest = _nearest(name, tuple(known))
+                nearest = _suggestion(name, tuple(known))
                 wrong.append(Violation(name, value, f"is not a parameter of {cls.owner}; {nearest}"))
                 continue
             try:
@@ -144,7 +144,7 @@ class Parameters:
             except ParameterError as error:
                 tables += [Violation(f"{name}.{each.field}", each.value, each.rule) for each in error.violations]
         if tables:  # rules between a faulty table and other fields cannot be checked
-            raise ParameterError((*wrong, *tables, *_broken(known, arguments)))
+            raise ParameterError((*wrong, *tables, *_own_violations(known, arguments)))
         try:
             built = cls(**arguments)
         except ParameterError as error:
@@ -221,7 +221,7 @@ def merged(base: Mapping[str, object], own: Mapping[str, object]) -> dict[str, o
     return found
 
 
-def _broken(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> Iterator[Violation]:
+def _own_violations(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> Iterator[Violation]:
     """Yield each value that breaks its field's own rule."""
     for name, value in values.items():
         rule = broken_rule(known[name], value)
@@ -278,7 +278,7 @@ def _is_pair(value: object) -> bool:
     return len(nodes) == len(set(nodes)) == 2 and all(type(node) is int and node >= 0 for node in nodes)
 
 
-def _nearest(name: str, known: tuple[str, ...]) -> str:
+def _suggestion(name: str, known: tuple[str, ...]) -> str:
     """Return the end of an error message: the known name that is most similar to `name`, or all known names if none
     is similar."""
     near = get_close_matches(name, known, 1)
@@ -296,7 +296,7 @@ Values: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class MadePreset(Mapping[str, object]):
+class PresetWithArgument(Mapping[str, object]):
     """A preset whose values depend on a number, its argument. As a mapping it has the values for the default."""
 
     argument: str
@@ -318,9 +318,9 @@ class MadePreset(Mapping[str, object]):
         return len(self.make(self.default))
 
 
-def arguments(presets: Mapping[str, Values]) -> dict[str, MadePreset]:
+def arguments(presets: Mapping[str, Values]) -> dict[str, PresetWithArgument]:
     """Return the names of all arguments of the presets, each with one preset that has this argument."""
-    return {preset.argument: preset for preset in presets.values() if isinstance(preset, MadePreset)}
+    return {preset.argument: preset for preset in presets.values() if isinstance(preset, PresetWithArgument)}
 
 
 def preset_values(presets: Mapping[str, Values], name: str, given: Values) -> tuple[dict[str, int], Values]:
@@ -330,15 +330,15 @@ def preset_values(presets: Mapping[str, Values], name: str, given: Values) -> tu
     `ParameterError` if the value is invalid, or if `given` has an argument that only other presets have.
     """
     preset = presets[name]
-    own = preset.argument if isinstance(preset, MadePreset) else None
+    own = preset.argument if isinstance(preset, PresetWithArgument) else None
     wrong = [
-        Violation(argument, given[argument], f"is for the presets {', '.join(_made_from(presets, argument))}")
+        Violation(argument, given[argument], f"is for the presets {', '.join(_presets_with(presets, argument))}")
         for argument in arguments(presets)
         if argument in given and argument != own
     ]
     if wrong:
         raise ParameterError(tuple(wrong))
-    if not isinstance(preset, MadePreset):
+    if not isinstance(preset, PresetWithArgument):
         return {}, preset
     number = given.get(preset.argument, preset.default)
     if not isinstance(number, int) or isinstance(number, bool) or not preset.low <= number <= preset.high:
@@ -347,5 +347,5 @@ def preset_values(presets: Mapping[str, Values], name: str, given: Values) -> tu
     return {preset.argument: number}, preset.make(number)
 
 
-def _made_from(presets: Mapping[str, Values], argument: str) -> list[str]:
-    return [name for name, each in presets.items() if isinstance(each, MadePreset) and each.argument == argument]
+def _presets_with(presets: Mapping[str, Values], argument: str) -> list[str]:
+    return [name for name, one in presets.items() if isinstance(one, PresetWithArgument) and one.argument == argument]

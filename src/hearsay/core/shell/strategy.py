@@ -310,8 +310,8 @@ class PeerScoring(Protocol):
 class FeatureExchange(Protocol):
     """The extensions control and the test extension of gossipsub 1.3."""
 
-    def receive(self, sender: ConnectedPeer, said: tuple[Features, ...]) -> None:
-        """Handle the features in an RPC, before the other parts of the RPC. `said` is empty if the RPC has none."""
+    def receive(self, sender: ConnectedPeer, announced: tuple[Features, ...]) -> None:
+        """Handle the features in an RPC, before its other parts. `announced` is empty if the RPC has none."""
 
     def features_of(self, peer: PeerId) -> Features | None:
         """Return the features of a connected peer; None if the peer has sent no RPC on its present stream."""
