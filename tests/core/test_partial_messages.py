@@ -448,7 +448,7 @@ def test_wrong_use_is_refused():
     judge = Judge(partial_messages=True)
     with pytest.raises(UsageError, match="no application has chosen"):
         judge.feed(PublishPartial(TOPIC, GROUP))
-    with pytest.raises(UsageError, match="need an application"):
+    with pytest.raises(UsageError, match="needs an application and a use"):
         judge.feed(PartialsChosen(TOPIC, REQUESTS, None))
 
 

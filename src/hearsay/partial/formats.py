@@ -99,7 +99,7 @@ def members(parts: int) -> Iterator[int]:
 
 def bitmap_of(parts: int, count: int) -> bytes:
     if parts > all_of(count):
-        raise InvalidParts(f"part {parts.bit_length() - 1} does not exist: there are {count}, from 0")
+        raise InvalidParts(f"part {parts.bit_length() - 1} is not in 0…{count - 1}")
     return parts.to_bytes((count + 7) // 8, "little")
 
 

@@ -94,7 +94,7 @@ def _check_partial(
         case PartialsChosen():
             _check_allowed(shell, event.topic)
             if (event.application is None) != (event.use is PartialUse.NONE):
-                raise UsageError(f"partial messages in {event.topic!r} need an application and a use, or neither")
+                raise UsageError(f"PartialsChosen: {event.topic!r} needs an application and a use, or neither")
         case PublishPartial() | PartialFeedback():
             if not partials.has(event.topic):
                 raise UsageError(f"no application has chosen partial messages in {event.topic!r}")
