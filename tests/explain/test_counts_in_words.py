@@ -80,6 +80,15 @@ def test_who_got_it_without_being_due_is_counted(tmp_path):
     assert found["why_due_is_unknown"] is None
 
 
+def test_rejections_explain_why_only_the_publisher_got_it(tmp_path):
+    overrides = [*SMALL, ("router.validate", "true"), ("validation.reject_share", "1")]
+    overrides.append(("workload.publishers", "subscribers"))
+    run = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
+    got, due = answers(run, 1)
+    assert re.fullmatch(r"Only its publisher got it\. \d+\snodes refused it: the application rejected it\.", got)
+    assert due == "It was not due at any node: every application that got it rejected it."
+
+
 def test_a_topic_without_peers(tmp_path):
     file = tmp_path / "no_subscriber.toml"
     file.write_text('[[topics]]\nname = "empty"\nsubscribers_count = 0\n', encoding="utf-8")

@@ -9,7 +9,7 @@ from commands import hearsay
 
 from hearsay.explain.copies import Fate
 from hearsay.explain.deliveries import explain_node, requested_paths
-from hearsay.explain.message import open_message
+from hearsay.explain.message import NotInThisRun, latest_messages, latest_text, open_message
 from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.path import Step
 from hearsay.trace.language.schema import TraceEvent
@@ -74,3 +74,12 @@ def test_ids_are_found_by_their_beginning(run):
     node = story.names.peer(4)
     assert explain_node(story, 4) is not None
     assert hearsay("explain", run, "--message", "3", "--node", node[-8:]).returncode == 0
+
+
+def test_ids_with_the_same_beginning_are_shortened_differently(run):
+    messages = latest_messages(run)
+    shown = [line.split()[1] for line in latest_text(messages).splitlines()[1:]]
+    assert len({(each.id or "")[:12] for each in messages}) < len(messages)
+    assert [open_message(run, short).name.number for short in shown] == [each.message for each in messages]
+    with pytest.raises(NotInThisRun, match="several ids end like this"):
+        open_message(run, f"…{shown[0][-1]}")

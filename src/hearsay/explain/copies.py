@@ -65,6 +65,8 @@ CAUSES_OF_FATES = {
 """The cause for each fate of a copy, except `ARRIVED`."""
 _DROPPED_AS = {int(reason): Fate[reason.name] for reason in Reason if reason.name in Fate.__members__}
 """The fates of dropped copies by the code of a `Reason`. A fate has the same name as its reason."""
+REFUSALS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
+"""Reasons after which a node neither delivers nor forwards the message."""
 _SENT_AND_LOST = (int(Reason.LOST), int(Reason.UNREACHABLE))
 _SAME = (Column.PEER, Column.REMOTE, Column.BYTES, Column.HOPS, Column.VIA)
 """Columns in which the row of a send and the row of the drop of the same copy are equal."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -41,12 +41,9 @@ class Sent:
 
     @property
     def failed(self) -> bool:
-        """Return False if the copy was delivered, was a duplicate, or arrived with an unknown outcome.
-
-        Return True for all other copies: those that were lost, rejected, dropped or not sent, that were in flight
-        when the run ended, or that the trace does not show to arrive.
-        """
-        return self.outcome not in (FIRST, DUPLICATE, UNKNOWN)
+        """Return True if the trace shows that the copy was lost, rejected, dropped or not sent."""
+        is_open = self.copy.fate in (Fate.UNDER_WAY, Fate.UNSEEN) or self.outcome is UNKNOWN
+        return not is_open and self.outcome not in (FIRST, DUPLICATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def is_on_request(copy: Copy | None) -> bool:
     return copy is not None and copy.via in ON_REQUEST
 
 
-def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: int) -> PairEvents:
+def unread_rpcs(run: RunFacts, nodes: Sequence[int], from_us: int, until_us: int) -> PairEvents:
     """Return the RPCs with messages that these nodes dropped unread because the sender was graylisted or gated.
 
     The `value` of an event is the code of the reason. The row of such a drop names no message; the same sender and
@@ -106,11 +103,10 @@ def unread_rpcs(run: RunFacts, nodes: Collection[int], from_us: int, until_us: i
     `_DROP_DELAY_US` after `until_us` are included.
     """
     columns = (Column.PEER, Column.REMOTE, Column.TIME_US, Column.REASON)
-    wanted = list(nodes)
     rows = select_rows(
         run, "message", (*columns, Column.EVENT, Column.KIND, Column.MESSAGE),
         lambda rows: (rows[Column.EVENT] == TraceEvent.REJECT) & (rows[Column.KIND] == PartKind.PUBLISH)
-        & np.isin(rows[Column.PEER], wanted),
+        & np.isin(rows[Column.PEER], nodes),
         from_us, until_us + _DROP_DELAY_US, message=NONE,
     )  # fmt: skip
     return PairEvents.sorted(*(rows[column] for column in columns))

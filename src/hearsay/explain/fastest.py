@@ -23,15 +23,14 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from hearsay.core.language.actions import Reason, Via
-from hearsay.explain.copies import CAUSES_OF_FATES, Cause, Copy, Fate
+from hearsay.core.language.actions import Via
+from hearsay.explain.copies import CAUSES_OF_FATES, REFUSALS, Cause, Copy, Fate
 from hearsay.explain.links import MeshLinks, connections_until, in_topic
 from hearsay.explain.message import Message
 from hearsay.explain.path import Path, copy_of
 from hearsay.explain.rows import TooManyRows, indexes_of
 from hearsay.trace.language.schema import NONE
 
-_VERDICTS = (Reason.REJECTED, Reason.IGNORED, Reason.BAD_SIGNATURE, Reason.UNSUPPORTED)
 _SAMPLED_DELIVERIES = 64
 """Size of the sample of deliveries from which the shortest time from arrival to forwarding is taken: at least this
 number (or all deliveries, if there are fewer), and at most twice this number.
@@ -83,7 +82,7 @@ class Network:
         if message.model is not None:
             connections = connections_until(message.run, until_us)
             self.connections = in_topic(connections, message.members, history.publisher)
-        refused = np.isin(history.rejects.value, _VERDICTS)
+        refused = np.isin(history.rejects.value, REFUSALS)
         self._refusers = set(history.rejects.node[refused].tolist()) - set(history.deliveries.node.tolist())
         sizes = history.copies.bytes[arrived & (history.copies.bytes > 0)]
         self._own_us = message.model.uplink_us(int(sizes.min())) if message.model is not None and len(sizes) else 0
@@ -111,8 +110,7 @@ class Network:
                 yield self._hop(node, receiver, leaves, arrives, False)
 
     def _hop(self, sender: int, receiver: int, sent_us: int, arrived_us: int, is_real: bool) -> FastHop:
-        had_us = arrived_us + self.handling_us(receiver)
-        return FastHop(sender, receiver, sent_us, arrived_us, had_us, is_real)
+        return FastHop(sender, receiver, sent_us, arrived_us, arrived_us + self.handling_us(receiver), is_real)
 
     def handling_us(self, node: int) -> int:
         """Return the time from the arrival of the message at a node until the node forwards it, in microseconds."""

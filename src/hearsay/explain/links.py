@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -134,8 +134,7 @@ def _pairs_of_equal(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 class MeshLinks:
     """The changes of mesh links, and of eager and lazy links of episub, between chosen nodes and their peers."""
 
-    def __init__(self, run: RunFacts, topic: int, nodes: Collection[int], until_us: int) -> None:
-        wanted = list(nodes)
+    def __init__(self, run: RunFacts, topic: int, nodes: Sequence[int], until_us: int) -> None:
         self.any_mesh = False
         """True if the rows until `until_us` have a change of any mesh, eager or lazy link of the topic."""
         self._in_trees: set[int] = set()
@@ -144,7 +143,7 @@ class MeshLinks:
             kept = (rows[Column.TOPIC] == topic) & np.isin(rows[Column.EVENT], (*_IN, *_OUT))
             self.any_mesh = self.any_mesh or bool(kept.any())
             self._in_trees.update(rows[Column.PEER][kept & np.isin(rows[Column.EVENT], _OF_TREES)].tolist())
-            return kept & (np.isin(rows[Column.PEER], wanted) | np.isin(rows[Column.REMOTE], wanted))
+            return kept & (np.isin(rows[Column.PEER], nodes) | np.isin(rows[Column.REMOTE], nodes))
 
         rows = select_rows(run, "mesh", (*_COLUMNS, Column.TOPIC), keep, until_us=until_us)
         self._changes = PairEvents.sorted(
@@ -170,11 +169,10 @@ class MeshLinks:
 class ScoreSamples:
     """Samples of the scores that peers gave to chosen nodes."""
 
-    def __init__(self, run: RunFacts, nodes: Collection[int], until_us: int) -> None:
-        wanted = list(nodes)
+    def __init__(self, run: RunFacts, nodes: Sequence[int], until_us: int) -> None:
         rows = select_rows(
             run, "score", (*_COLUMNS, Column.BYTES),
-            lambda rows: (rows[Column.EVENT] == TraceEvent.SCORE) & np.isin(rows[Column.REMOTE], wanted),
+            lambda rows: (rows[Column.EVENT] == TraceEvent.SCORE) & np.isin(rows[Column.REMOTE], nodes),
             until_us=until_us,
         )  # fmt: skip
         self._samples = PairEvents.sorted(

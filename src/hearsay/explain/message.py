@@ -42,14 +42,11 @@ from hearsay.trace.reader import SHORTENED, Names, load_names
 from hearsay.user_errors import InvalidInput
 
 _MAX_NAMED = 3
-_MAX_NUMBER = (1 << 63) - 1
-_WITHOUT_GOSSIP = ("floodsub", "randomsub", "meshsub")
+_SHORT = 12
+"""Number of characters of a shortened message id."""
 LATEST = 10
 """Maximum number of messages in the list."""
 _LATEST_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.TOPIC, Column.MESSAGE)
-_LATEST_HEAD = ("message", "id", "topic", "publisher", "at", "deliveries", "slowest")
-_LATEST_EVENTS = (TraceEvent.PUBLISH, TraceEvent.DELIVER)
-_FIRST_WINDOW_US = 10_000_000
 
 
 class NotInThisRun(InvalidInput, ValueError):
@@ -71,8 +68,8 @@ class MessageName:
 def find_message(run: RunFacts, wanted: str) -> MessageName:
     """Return the message with the number `wanted`; if there is none, the only message whose id begins with `wanted`.
 
-    `wanted` may begin with `0x`. Raise `NotInThisRun` if there is no such message, if several ids begin with
-    `wanted`, or if `wanted` is empty.
+    `wanted` may begin with `0x`. After `…`, it is the end of an id. Raise `NotInThisRun` if there is no such message,
+    if there are several, or if `wanted` is empty.
     """
     if not wanted:
         raise NotInThisRun("--message is empty; give the number of a message or the beginning of its id")
@@ -81,12 +78,14 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
     known = message_ids(run.path)
     if number is not None and number in known:
         return MessageName(number, known[number])
-    begun = [MessageName(one, name) for one, name in known.items() if prefix and name and name.startswith(prefix)]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        several = ", ".join(str(one.identifier) for one in begun[:_MAX_NAMED]) + ", …" * (len(begun) > _MAX_NAMED)
-        raise NotInThisRun(f"{escape(wanted)}: several ids begin like this ({several}); give more of the id")
+    piece = prefix.removeprefix(SHORTENED)
+    fits, ends = (str.startswith, "begin") if piece == prefix else (str.endswith, "end")
+    found = [MessageName(one, name) for one, name in known.items() if piece and name and fits(name, piece)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(str(one.identifier) for one in found[:_MAX_NAMED]) + ", …" * (len(found) > _MAX_NAMED)
+        raise NotInThisRun(f"{escape(wanted)}: several ids {ends} like this ({several}); give more of the id")
     if number is not None and len(select_rows(run, "message", tuple(Column), message=number)[Column.MESSAGE]):
         return MessageName(number, None)
     raise NotInThisRun(f"{escape(wanted)}: no such message in {run.path}; {_nearest_message(known, number, prefix)}")
@@ -95,7 +94,7 @@ def find_message(run: RunFacts, wanted: str) -> MessageName:
 def _number(wanted: str) -> int | None:
     """Return a text as a number; None if it is no decimal number below 2^63, or has leading zeros, as an id may."""
     plain = wanted.isascii() and wanted.isdecimal() and (wanted == "0" or wanted[0] != "0") and len(wanted) < 20
-    return int(wanted) if plain and int(wanted) <= _MAX_NUMBER else None
+    return int(wanted) if plain and int(wanted) < 1 << 63 else None
 
 
 def find_node(run: RunFacts, names: Names, wanted: str) -> int:
@@ -108,9 +107,8 @@ def find_node(run: RunFacts, names: Names, wanted: str) -> int:
     wanted = wanted.removeprefix(SHORTENED)
     if not wanted:
         raise NotInThisRun(f"--node is empty; {len(run.nodes)} nodes are in {run.path}")
-    for number, name in names.peers.items():
-        if name == wanted:
-            return number
+    if wanted in names.peers.values():
+        return names.find_peer(wanted)
     known = names.peers.keys() or run.nodes
     plain = _number(wanted)
     if plain is not None and plain in known:
@@ -213,7 +211,7 @@ def _history_us(scenario: dict[str, Any]) -> int | None:
     for router in (scenario["router"], *(each["router"] for each in scenario.get("population", ()))):
         if "history_gossip" in router:
             longest = max(longest, router["history_gossip"] * router["heartbeat_interval_ms"] * 1000)
-        elif router["kind"] not in _WITHOUT_GOSSIP:
+        elif router["kind"] not in ("floodsub", "randomsub", "meshsub"):
             return None
     return longest
 
@@ -348,12 +346,20 @@ def latest_text(messages: list[LatestMessage]) -> str:
     """Return the messages as the text of a table."""
     rows = [
         [
-            str(each.message), (each.id or "")[:12], escape(each.topic), each.publisher or "not traced",
+            str(each.message), short, escape(each.topic), each.publisher or "not traced",
             f"{each.first_us / 1e6:.6f} s", f"{each.deliveries:,}", milliseconds(each.slowest_us / 1000),
         ]
-        for each in messages
+        for each, short in zip(messages, _short_ids([each.id or "" for each in messages]), strict=True)
     ]  # fmt: skip
-    return table_text(_LATEST_HEAD, rows, left=4)
+    return table_text(("message", "id", "topic", "publisher", "at", "deliveries", "slowest"), rows, left=4)
+
+
+def _short_ids(ids: list[str]) -> list[str]:
+    """Return the beginnings of ids. If two beginnings are equal, return the ends after an ellipsis; if two ends are
+    equal as well, return the ids.
+    """
+    begins, ends = [one[:_SHORT] for one in ids], [SHORTENED + one[-_SHORT:] for one in ids]
+    return next(short for short in (begins, ends, ids) if len(set(short)) == len(set(ids)))
 
 
 def _latest_rows(run: RunFacts) -> ColumnArrays:
@@ -362,16 +368,16 @@ def _latest_rows(run: RunFacts) -> ColumnArrays:
     The interval is the whole run, or contains at least `LATEST` messages whose first row is in the second half of the
     interval. Earlier messages in the interval may have begun before it.
     """
-    window_us = _FIRST_WINDOW_US
+    window_us = 10_000_000
     while True:
         from_us = run.end_us - window_us if window_us < run.end_us - run.start_us else START_US
         rows = select_rows(
-            run, "message", _LATEST_COLUMNS, lambda rows: np.isin(rows[Column.EVENT], _LATEST_EVENTS), from_us
-        )
-        order = np.lexsort((rows[Column.EVENT], rows[Column.TIME_US], rows[Column.MESSAGE]))
-        rows = selected(rows, order)
-        sure_us = START_US if from_us == START_US else run.end_us - window_us // 2
+            run, "message", _LATEST_COLUMNS,
+            lambda rows: np.isin(rows[Column.EVENT], (TraceEvent.PUBLISH, TraceEvent.DELIVER)), from_us,
+        )  # fmt: skip
+        rows = selected(rows, np.lexsort((rows[Column.EVENT], rows[Column.TIME_US], rows[Column.MESSAGE])))
         starts = np.flatnonzero(np.diff(rows[Column.MESSAGE], prepend=NONE - 1))
-        if from_us == START_US or (rows[Column.TIME_US][starts] >= sure_us).sum() >= LATEST:
+        is_late = rows[Column.TIME_US][starts] >= run.end_us - window_us // 2
+        if from_us == START_US or is_late.sum() >= LATEST:
             return rows
         window_us *= 4

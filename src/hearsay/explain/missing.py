@@ -2,8 +2,8 @@
 
 A message is due at the nodes that the analysis calls eligible (docs/reference/metrics.md): nodes that are in the
 topic from the publication to the end of the message's window, and whose application did not reject the message. These
-nodes are the due nodes. If copies to a node failed for several reasons, the reason that is first in `Why` is given:
-with this reason, a copy came closest to a delivery. A holder is a node that had the message.
+nodes are the due nodes. If copies to a node failed for several reasons, the answer has the first of them in the order
+of `Why`, which begins with reasons of copies that almost led to a delivery. A holder is a node that had the message.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from hearsay.explain.message import Message
 from hearsay.explain.requests import REQUESTS, parts_between
 from hearsay.explain.rows import Ints, TooManyRows
 from hearsay.number_text import plural
-
-_VERDICTS = (int(Reason.REJECTED), int(Reason.IGNORED))
 
 
 class Why(StrEnum):
@@ -52,7 +50,7 @@ class Why(StrEnum):
     UNKNOWN = "the trace does not show why"
 
 
-_OF_FATE = {Fate[name.upper()]: Why[each["why"]] for name, each in WORDS["fates"].items()}
+_WHY_BY_FATE = {Fate[name.upper()]: Why[each["why"]] for name, each in WORDS["fates"].items()}
 _UNREAD = (cause_of_reason(Reason.GRAYLISTED), cause_of_reason(Reason.GATED))
 _ORDER = list(Why)
 NO_MEMBERS = "no node was in the topic"
@@ -105,7 +103,7 @@ class _Due:
 def _due(message: Message) -> _Due:
     history, members, run = message.history, message.members, message.run
     rejects, deliveries = history.rejects, history.deliveries
-    rejecters = np.setdiff1d(rejects.node[np.isin(rejects.value, _VERDICTS)], deliveries.node)
+    rejecters = np.setdiff1d(rejects.node[np.isin(rejects.value, (Reason.REJECTED, Reason.IGNORED))], deliveries.node)
     taken = (deliveries.node != history.publisher) & (deliveries.via != Via.INJECT)
     refused_by_all = bool(len(rejecters)) and not taken.any()
     unknown = None
@@ -186,7 +184,7 @@ def _reasons(message: Message, nodes: Sequence[int]) -> Iterator[Missing]:
 
 def _why_not_delivered(sent: Sent) -> Why:
     if sent.copy.fate is not Fate.ARRIVED:
-        return _OF_FATE[sent.copy.fate]
+        return _WHY_BY_FATE[sent.copy.fate]
     if not sent.failed:
         return Why.UNKNOWN_OUTCOME
     return Why.UNREAD if sent.outcome in _UNREAD else Why.REFUSED
@@ -235,7 +233,7 @@ class _Surroundings:
         known = f"connected to {plural(len(peers), 'holder')}"
         if self._message.in_parts:
             return self._in_parts(node, peers, known)
-        return self._unchosen(node, in_time, peers, known)
+        return self._not_sent(node, in_time, peers, known)
 
     def _in_parts(self, node: int, peers: set[int], known: str) -> tuple[Why, str]:
         """Return why a node did not get all parts of the message. `peers` are the holders; `known` is the beginning
@@ -257,9 +255,9 @@ class _Surroundings:
             return Why.PARTS_NOT_SENT, f"{known}; {asked} partial messages from it reached them"
         return Why.UNKNOWN, f"{known}; {came} partial messages from them arrived; their rows name no message"
 
-    def _unchosen(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
-        """Return why holders did not send the message to a node. `held` has each holder with the time at which the
-        holder and the node were connected, `peers` the same holders, and `known` the beginning of the detail.
+    def _not_sent(self, node: int, held: list[tuple[int, int]], peers: set[int], known: str) -> tuple[Why, str]:
+        """Return why holders did not send the message to a node. `held` has the holders, each with the time at which
+        it was connected to the node; `peers` has the same holders, and `known` the beginning of the detail.
         """
         thresholds, mesh = self._message.run.thresholds, self._mesh
         both_us = [(peer, since, max(since, self._holders[peer])) for peer, since in held]

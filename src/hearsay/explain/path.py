@@ -231,14 +231,13 @@ def _ends(
         yield Step.UNKNOWN, copy.arrived_us
     elif model is None:
         yield Step.FLIGHT, copy.arrived_us
-    elif model.uplink_bits_per_s and copy.via != Via.INJECT:
-        flight = copy.arrived_us - copy.sent_us
-        own = min(model.uplink_us(copy.bytes), flight)
-        leaves_us = copy.sent_us + max(0, flight - own - model.latency.base_us(copy.sender, copy.receiver))
-        yield Step.QUEUE, leaves_us
-        yield Step.UPLINK, leaves_us + own
-        yield Step.LINE, copy.arrived_us
     else:
+        if model.uplink_bits_per_s and copy.via != Via.INJECT:
+            flight = copy.arrived_us - copy.sent_us
+            own = min(model.uplink_us(copy.bytes), flight)
+            leaves_us = copy.sent_us + max(0, flight - own - model.latency.base_us(copy.sender, copy.receiver))
+            yield Step.QUEUE, leaves_us
+            yield Step.UPLINK, leaves_us + own
         yield Step.LINE, copy.arrived_us
     if copy.arrived_us is None:
         yield Step.UNKNOWN, delivered_us

@@ -166,8 +166,8 @@ class Request:
     message.
     """
     connected_us: int | None
-    """Time at which the two nodes were connected. None also if they were already connected when the sender had the
-    message and the receiver was in the topic."""
+    """Time at which the two nodes were connected. None also if they were connected before, when the sender got the
+    message or the receiver joined the topic."""
     announced_us: int | None
     """Time at which the sender of the copy sent the announcement."""
     received_us: int | None

@@ -209,8 +209,7 @@ def clocks_of(run: Path) -> Clocks:
     if not path.exists():
         return Clocks({})
     columns = read_table(path)
-    names = ("reference", "offset_us", "uncertainty_us", "put_back_us")
-    rows = zip(*(columns[name] for name in names), strict=True)
+    rows = zip(*(columns[name] for name in ("reference", "offset_us", "uncertainty_us", "put_back_us")), strict=True)
     errors = [
         (reference, abs((offset or 0) - (put_back or 0)) + (uncertainty or 0))
         for reference, offset, uncertainty, put_back in rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hearsay.core.language.actions import Via
-from hearsay.explain.copies import WORDS, Cause, Fate, why_sent
+from hearsay.explain.copies import REFUSALS, WORDS, Cause, Fate, cause_of_reason, why_sent
 from hearsay.explain.deliveries import NodeAnswer, Sent, SlowAnswer, Trait
 from hearsay.explain.fastest import Shortcut
 from hearsay.explain.message import Message
@@ -36,7 +36,7 @@ class Table:
 
 
 def step_look(step: Step) -> dict[str, Any]:
-    """Return the name, sentence and colour of a step, and where a picture draws the step (see `words.toml`)."""
+    """Return the table of a step in `words.toml`: name, sentence and colour, and where a picture draws the step."""
     return WORDS["steps"][step.name.lower()]
 
 
@@ -86,8 +86,8 @@ def shortcut_summary(message: Message, shortcut: Shortcut | str) -> str:
 
 
 def slow_summary(message: Message, answer: SlowAnswer) -> str:
-    joined = plural(answer.latecomers, "node")
-    late = f" Not counted: {joined} that joined the topic after the publication." if answer.latecomers else ""
+    joined = plural(answer.latecomers, "node") if answer.latecomers else ""
+    late = joined and f" Not counted: {joined} that joined the topic after the publication."
     if not answer.slow or answer.median_us is None:
         return f"No node that was in the topic in time got it.{late}" if late else _not_delivered(message)
     slowest = answer.slow[0]
@@ -105,9 +105,8 @@ def missing_summary(answer: MissingAnswer) -> str:
         return f"{start}: {answer.unknown}."
     if answer.refused_by_all:
         return "It was not due at any node: every application that got it rejected it."
-    others = plural(answer.got_undue, "other")
-    undue = f" Not due it, because not in the topic for its whole window: {others} that got it."
-    undue = undue if answer.got_undue else ""
+    others = plural(answer.got_undue, "other") if answer.got_undue else ""
+    undue = others and f" Not due it, because not in the topic for its whole window: {others} that got it."
     if not answer.due:
         return f"It was not due at any node: no node was in the topic for the whole of its window.{undue}"
     among = ", its publisher among them" if answer.publisher_is_due else ""
@@ -238,15 +237,27 @@ def _sentence(message: Message, hop: Hop, step_time: StepTime) -> str:
         request="IWANT" if hop.copy is not None and hop.copy.via == Via.IWANT else "GRAFT",
         via=f" ({via})" if via else "",
     )
-    return f"{words}{error}"
+    return words + error
 
 
 def _not_delivered(message: Message) -> str:
+    refused = _refusals(message)
     if message.run.simulated or len(message.observers) >= len(message.names.peers):
-        return "Only its publisher got it." if message.history.published else "No node got it."
+        return f"{'Only its publisher' if message.history.published else 'No node'} got it.{refused}"
     copies = message.history.copies
     sent = copies.receiver[(copies.sent_us != NONE) & (copies.fate < Fate.QUEUE_FULL)]
     untraced = len(np.setdiff1d(sent, message.observers))
     to = f" It was sent to {plural(untraced, 'peer')} that did not trace." if untraced else ""
     own = " except its publisher" if message.history.published else ""
-    return f"No node that traced got it{own}.{to} This trace does not show what other nodes got."
+    return f"No node that traced got it{own}.{refused}{to} This trace does not show what other nodes got."
+
+
+def _refusals(message: Message) -> str:
+    """Return a sentence about the nodes that rejected or ignored the message, with their reasons; empty if there are
+    none.
+    """
+    rejects = message.history.rejects
+    refused = np.isin(rejects.value, REFUSALS)
+    nodes, reasons = np.unique(rejects.node[refused]), np.unique(rejects.value[refused])
+    causes = ", or ".join(cause_of_reason(reason).words for reason in reasons.tolist())
+    return f" {plural(len(nodes), 'node')} refused it: {causes}." if causes else ""
