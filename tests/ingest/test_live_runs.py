@@ -17,7 +17,7 @@ from hearsay.core.language.actions import Deliver, DuplicateReceived, MessagePub
 from hearsay.core.language.rpc import Message, Rpc
 from hearsay.explain.rows import clocks_of
 from hearsay.ingest.import_traces import NothingImported, import_traces, join_runs
-from hearsay.ingest.live_runs import different_folders
+from hearsay.ingest.live_runs import folders_to_join
 from hearsay.ingest.source_record import load_source
 from hearsay.ingest.spark_import import read_with_spark
 from hearsay.libp2p.names.keys import PrivateKey
@@ -153,18 +153,18 @@ def test_a_join_on_spark_is_the_same(spark, runs, tmp_path):
 def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_path):
     join_runs(runs, RunFolder.create(tmp_path / "joined"))
     with pytest.raises(RunFolderError, match="already a join"):
-        different_folders([tmp_path / "joined"])
+        folders_to_join([tmp_path / "joined"])
     with pytest.raises(RunFolderError, match="the same node and time as in"):
-        different_folders([runs[0], runs[0]])
+        folders_to_join([runs[0], runs[0]])
     shutil.copytree(runs[0], tmp_path / "longer")
     later = [(60_000_000, published(HERS))]
     live(tmp_path / "longer", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
     with pytest.raises(RunFolderError, match="the same node and time as in"):
-        different_folders([runs[0], tmp_path / "longer"])
+        folders_to_join([runs[0], tmp_path / "longer"])
     other_life = live(tmp_path / "later", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
-    assert len(different_folders([*runs, other_life])) == 3
+    assert len(folders_to_join([*runs, other_life])) == 3
     with pytest.raises(RunFolderError, match="does not exist"):
-        different_folders([tmp_path / "nothing"])
+        folders_to_join([tmp_path / "nothing"])
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_p
     ],
 )
 def test_dictionaries_that_are_not_a_live_traces_are_refused(runs, tmp_path, dictionary, columns):
-    path = next(folder / f"dictionary/{dictionary}.parquet" for folder in different_folders(runs[1:]))
+    path = next(folder / f"dictionary/{dictionary}.parquet" for folder in folders_to_join(runs[1:]))
     parquet.write_table(pa.table(columns), path)
     with pytest.raises((NothingImported, RunFolderError)):
         join_runs(runs, RunFolder.create(tmp_path / "joined"))
@@ -238,7 +238,7 @@ def test_who_goes_on_with_a_killed_nodes_trace_says_when_it_was_lost(runs):
         (HOUR_US, TraceEvent.NODE_UP, None),
         (HOUR_US, TraceEvent.NODE_DOWN, None),
     ]
-    assert len(different_folders(runs)) == 2
+    assert len(folders_to_join(runs)) == 2
 
 
 def test_a_trace_that_was_not_closed_is_called_so(runs):
@@ -394,4 +394,4 @@ def test_an_import_that_repeats_a_joined_trace_is_refused(tmp_path):
     runs = between_go_and_ours(tmp_path, (0, 0, 0), (1, 1, 1, 1))
     shutil.copytree(runs[0], tmp_path / "again")
     with pytest.raises(RunFolderError, match="the same node and time as in"):
-        different_folders([*runs, tmp_path / "again"])
+        folders_to_join([*runs, tmp_path / "again"])

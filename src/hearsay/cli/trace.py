@@ -152,9 +152,9 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
     nodes. skew.parquet has the corrections.
     """
     from hearsay.ingest.import_traces import join_runs
-    from hearsay.ingest.live_runs import different_folders
+    from hearsay.ingest.live_runs import folders_to_join
 
-    different_folders(runs)
+    folders_to_join(runs)
     with _new_run(out, "joined", "cannot be joined") as run:
         joined = _here_or_on_spark(partial(join_runs, runs, run))
     counts = (

@@ -288,8 +288,8 @@ def _next_message(data: Data, at: int, end: int) -> tuple[int, int, int]:
 def decode(data: Data, at: int, end: int, batched: bool, decoded: DecodedRows, room: int) -> tuple[int, int]:
     """Decode the delimited messages in `data[at:end]`, and write their events and rows into `decoded`.
 
-    Stop before the message with which the decoded messages would have more than `room` bytes, and before a message
-    that is incomplete or has a problem. Returns a status, and the offset of the first message that was not decoded.
+    Stop before a message that is incomplete or has a problem, and before the decoded messages have more than `room`
+    bytes. Returns a status, and the offset of the first message that was not decoded.
     """
     spans = np.empty((5, 2), dtype=np.int64)
     rows, events, filled = decoded.rows, decoded.events, decoded.filled

@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hearsay.ingest.live_runs import LIVE, TRACED, different_folders, message_ids, router_of
+from hearsay.ingest.live_runs import LIVE, TRACED, folders_to_join, message_ids, router_of
 from hearsay.ingest.partition import MESSAGES_SCHEMA, Notes, Numbering, distinct, pairs_of, write_partition
 from hearsay.ingest.records import SCHEMA
 from hearsay.ingest.skew import ClockEstimate, estimate_clocks, merged_delays
@@ -176,7 +176,7 @@ def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here)
 
     Raises `RunFolderError` if one of `runs` is neither, and `NothingImported` if one of them cannot be read.
     """
-    folders = different_folders(runs)
+    folders = folders_to_join(runs)
     router = router_of(folders)
     if router is not None:
         run.write_text_atomic("summary.json", json.dumps({"router": router}) + "\n")
@@ -196,13 +196,13 @@ def _import(
         if len(record.quarantined) == len(record.files) or (joining and record.quarantined):
             raise NothingImported(record)
         numbering = Numbering(records.names("peer", "remote"), records.names("topic"), records.origin_ns)
-        notes = _written(records, numbering, run.path, scratch)
+        notes = _write_rows(records, numbering, run.path, scratch)
         clocks = _clocks(notes)
         ahead_us = {clock.peer: clock.offset_us for clock in clocks if clock.flagged and clock.offset_us is not None}
         if joining and ahead_us:
             numbering = _with_corrected_clocks(numbering, notes, ahead_us)
             shutil.rmtree(run.path / TRACE_FOLDER)
-            notes = _written(records, numbering, run.path, scratch)
+            notes = _write_rows(records, numbering, run.path, scratch)
         reasons = sum((Counter(each.reasons) for each in notes), Counter[str]())
         record = replace(record, origin_unix_ns=numbering.origin_ns, reject_reasons=dict(sorted(reasons.items())))
         events = _events(notes)
@@ -226,7 +226,8 @@ def _scratch(folder: Path) -> Generator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _written(records: Records, numbering: Numbering, run: Path, scratch: Path) -> list[Notes]:
+def _write_rows(records: Records, numbering: Numbering, run: Path, scratch: Path) -> list[Notes]:
+    """Write all rows into the folder `run`, and return the notes of all partitions."""
     records.write(numbering, run, scratch)
     return [Notes(**json.loads(path.read_bytes())) for path in sorted(scratch.glob("notes-*.json"))]
 

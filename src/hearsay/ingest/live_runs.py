@@ -44,7 +44,7 @@ _DICTIONARIES = {
 """The columns that are read from each dictionary, and their types. Runs of version 0.1 have neither ids nor roles."""
 
 
-def different_folders(runs: Sequence[Path]) -> list[Path]:
+def folders_to_join(runs: Sequence[Path]) -> list[Path]:
     """Return the run folders of the given runs and series.
 
     Raises `RunFolderError` if one of them is not a run of real nodes, or is a copy of another one. A node writes only
@@ -52,7 +52,7 @@ def different_folders(runs: Sequence[Path]) -> list[Path]:
     part of it.
     """
     by_node: dict[str, list[tuple[int, int, Path]]] = {}
-    folders = [folder for path in runs for folder in _sealed_folders(path)]
+    folders = [folder for path in runs for folder in _folders_with_manifest(path)]
     for folder in folders:
         files, origin_us = load_manifest(folder).trace.files, (_import_origin_ns(folder) or 0) // 1000
         since = origin_us + min((file.min_time_us for file in files), default=0)
@@ -79,7 +79,7 @@ def _traced_nodes(folder: Path) -> list[str]:
     return [name for name, role in zip(peers["name"], peers["role"], strict=True) if role == TRACED]
 
 
-def _sealed_folders(path: Path) -> list[Path]:
+def _folders_with_manifest(path: Path) -> list[Path]:
     """Return those run folders of a run or a series that have a manifest.
 
     Raises `RunFolderError` if there is none, or if one of them cannot be joined.
@@ -120,7 +120,7 @@ def _message_names(folder: Path) -> Callable[[int], str]:
 
 
 def router_of(folders: Sequence[Path]) -> str | None:
-    """Return the router of all nodes; "mixed: …" if their routers differ; None if no trace names a router."""
+    """Return the router of all nodes; "mixed: " with all routers if they differ; None if no trace names a router."""
     named = {_router_in(folder) for folder in folders}
     if named <= {None}:
         return None

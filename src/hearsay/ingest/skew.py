@@ -191,15 +191,15 @@ def _clocks(tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tup
     for root in sorted(tree):
         if root in clocks:
             continue
-        group = _from(root, tree)
+        group = _offsets_from(root, tree)
         ranked = sorted((offset, peer) for peer, (offset, _) in group.items())
         reference = ranked[(len(ranked) - 1) // 2][1]
-        for peer, (offset, uncertainty) in _from(reference, tree).items():
+        for peer, (offset, uncertainty) in _offsets_from(reference, tree).items():
             clocks[peer] = (reference, offset, uncertainty)
     return clocks
 
 
-def _from(root: int, tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int]]:
+def _offsets_from(root: int, tree: Mapping[int, Sequence[tuple[int, int, int]]]) -> dict[int, tuple[int, int]]:
     """Return for each peer in the group of `root` its offset from `root`, and the uncertainty of the offset."""
     reached = {root: (0, 0)}
     waiting = [root]

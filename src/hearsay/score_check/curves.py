@@ -84,8 +84,9 @@ class Stage:
 
 
 def stage_of(worth: Worth) -> Stage:
-    """Return the stage of a subject. It has at most `MOST_TOPICS` groups, those in which silence makes the largest
-    difference, and lasts three times as long as it takes until deliveries are scored in all of them, or longer.
+    """Return the stage of a subject. It has at most `MOST_TOPICS` groups: those in which silence makes the largest
+    difference. It lasts three times as long as it takes until deliveries are scored in all of them, and
+    `_AFTER_ACTIVATION` refreshes more, within the bounds `_FEWEST_REFRESHES` and `_MOST_REFRESHES`.
     """
     heaviest = sorted(worth.topics, key=lambda topic: (topic.deficit - topic.most) * topic.group.count)[:MOST_TOPICS]
     played = [topic for topic in worth.topics if topic in heaviest]

@@ -243,7 +243,7 @@ def address_of_household(worth: Worth) -> Iterator[Remark]:
 
 @check
 def offence_cheap(worth: Worth) -> Iterator[Remark]:
-    """Find offences that bring a peer at its best below 0 only after more than ten times `_PATIENCE` offences."""
+    """Find offences of which more than ten times `_PATIENCE` are needed to bring a peer at its best below 0."""
     found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
         (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),

@@ -102,7 +102,7 @@ def invalid_graylists(worth: Worth) -> Iterator[Remark]:
 def exchange_unreachable(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.accept_exchange
     if not exchange_is_accepted(worth.best, level):
-        only = "only by what the application says (P5)" if worth.peer.application_weight else "by nothing at all"
+        only = "only P5 can reach it" if worth.peer.application_weight else "no peer reaches it"
         yield Remark(None, {"threshold": level, "best": worth.best}, {"only": only})
 
 

@@ -53,8 +53,8 @@ def refreshes_to_reach(level: float, by: float, decay: float) -> int | None:
 
 
 def first_that(holds: Callable[[int], bool]) -> int | None:
-    """Return the smallest number for which a condition holds that also holds for all larger numbers. Return None if
-    that number is above `_MOST`.
+    """Return the smallest number for which `holds` returns True; it must also return True for all larger numbers.
+    Return None if this number is above `_MOST`.
     """
     found = bisect_left(range(_MOST + 1), True, key=holds)
     return found if found <= _MOST else None

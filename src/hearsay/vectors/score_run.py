@@ -74,9 +74,7 @@ def is_time(ours: str) -> bool:
 
 
 def read_parameters(given: Mapping[str, Any], table: str) -> dict[str, Any]:
-    """Return those of the given parameters that are in a table of `NAMES`, by Hearsay's names and with times in
-    milliseconds. Leave out all others.
-    """
+    """Return the given parameters that a table of `NAMES` has, by Hearsay's names and with times in milliseconds."""
     known = NAMES[table]
     own = {known[name]: value for name, value in given.items() if name in known}
     return {ours: value // 1000 if is_time(ours) else value for ours, value in own.items()}
