@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from itertools import count
 from pathlib import Path
 
@@ -19,16 +20,9 @@ from hearsay.trace.reader import read_rows
 MOST_EVENTS = 20_000
 SMALL = [("network.nodes", "50"), ("workload.messages", "8"), ("workload.interval_s", "0.5"), ("linger_s", "6")]
 KINDS = {
-    "lossy": ("r1", [*SMALL, ("loss.rate", "0.5"), ("router.validate", "true"), ("validation.delay_ms", "20")]),
-    "queues": ("r1", [*SMALL, ("links.uplink_mbit", "0.1"), ("links.uplink_queue_bytes", "3000"),
-                      ("loss.rate", "0.1"), ("workload.publishers", "any")]),
-    "churn": ("churn-30", [*SMALL, ("loss.rate", "0.2"), ("links.jitter_ms", "5")]),
-    "scores": ("r1", [*SMALL, ("router.preset", "hardening"), ("loss.rate", "0.3"), ("network.nat_share", "0.3"),
-                      ("workload.publishers", "any"), ("scores.every_s", "2")]),
-    "episub": ("r1", [*SMALL, ("router.kind", "episub"), ("loss.rate", "0.2"), ("warmup_s", "20")]),
-    "floodsub": ("r1", [*SMALL, ("router.kind", "floodsub"), ("service.time_ms", "2"), ("loss.rate", "0.2")]),
-    "rejecting": ("r1", [*SMALL, ("router.validate", "true"), ("validation.reject_share", "0.4")]),
-}  # fmt: skip
+    name: (kind["preset"], [*SMALL, *kind["set"].items()])
+    for name, kind in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
 
 
 def scenario_of(kind: str) -> Scenario:

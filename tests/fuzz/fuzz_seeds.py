@@ -46,6 +46,7 @@ from hearsay.wire.encode import encode_rpc
 from hearsay.wire.fields import encode_part
 from hearsay.wire.signing import Author, SignaturePolicy
 
+SEEDS = Path(__file__).with_name("seeds")
 TRACES = Path(__file__).parents[1] / "ingest" / "data"
 ADDRESSES = tuple(
     Multiaddr.parse(text).with_peer(PEER)
@@ -69,25 +70,13 @@ _PARTS = (
     said.EpisubGraft("news", (b"id",)),
     said.EpisubPrune("news"),
 )
-_HERMES = (
-    "type=graft_prune\nsub_type=graft,prune\nremote_peer_id={peer}\ntopic=blocks",
-    "type=add_remove\nsub_type=add_peer,remove_peer\nremote_peer_id={peer}",
-    "type=join_leave\nsub_type=join_topic,leave_topic\ntopic=blocks",
-    "type=msg_arrival\nsub_type=deliver_msg,handle_msg,duplicated_msg,reject_msg\nremote_peer_id={peer}\n"
-    "topic=blocks\nmsg_id=aabb\nmsg_size=120,100,120,70",
-    "type=ihave\ndirection=in,out,drop\nremote_peer_id={peer}\ntopic=blocks\nmsgs=2",
-    "type=sent_msg\ndirection=out\nremote_peer_id={peer}\nmsg_id=aabb\ntopic=blocks",
-    "type=control_rpc\ndirection=in\nremote_peer_id={peer}",
-    "type=connect_disconnect\nsub_type=connect_peer\nremote_peer_id={peer}\nagent_version=Lighthouse/v7",
-    'type=PUBLISH_MESSAGE\ntopic=\npayload={{"MsgID":"7v8=","Topic":"blocks"}}',
-)
 
 
 def seeds(target: str) -> list[bytes]:
     """Return inputs that the target parses completely or nearly so."""
     found = {
         "protobuf-fields": [encode_rpc(_rpc())],
-        "vectors": [json.dumps(_vectors()).encode(), json.dumps(_router_vectors()).encode()],
+        "vectors": [(SEEDS / name).read_bytes() for name in ("score_vectors.json", "router_vectors.json")],
         "frames": [b"\0" + frame(b"one") + frame(b"two"), b"\3" + frame(bytes(300))],
         "multistream": [b"\0" + line(HEADER) + line("/a"), b"\5" + line(HEADER) + line("na") + line("/b")],
         "noise-bytes": [b"\0" + _handshake()],
@@ -114,40 +103,15 @@ def seeds(target: str) -> list[bytes]:
         "trace-go-pb": [b"\0" + event for event in _events(60)],
         "trace-traced": [b"\0" + frame(b"".join(bytes_field(1, event) for event in _events(2)))],
         "trace-file": [gzip.compress(b"".join(_events(4)), 9, mtime=0), b'{"type":13}\n', b"PAR1", b"\x1f\x8b"],
-        "trace-hermes": [
-            f"timestamp=1000\nproducer_id={to_text(PEER)}\n".encode() + _family(text) for text in _HERMES
-        ],
+        "trace-hermes": [f"timestamp=1000\nproducer_id={to_text(PEER)}\n{text}".encode() for text in _families()],
     }
     return found[target]
 
 
-def _vectors() -> dict[str, object]:
-    topic = {"TopicWeight": 1, "TimeInMeshQuantum": 1_000_000, "InvalidMessageDeliveriesWeight": -1}
-    own = {"DecayInterval": 1_000_000, "DecayToZero": 0.01, "SeenMsgTTL": 120_000_000, "Topics": {"news": topic}}
-    worth = {"A": {"score": -1.0, "parts": {"topics": {"news": {"P4": -1.0}}}}}
-    steps = [
-        {"at": 0, "event": "connect", "peer": "A", "addresses": ["1.2.3.4"]},
-        {"at": 5, "event": "reject", "peer": "A", "topic": "news", "message": "m", "reason": "invalid_signature",
-         "expect": worth, "differs": {"go": {"A": {"score": 0}}}},
-    ]  # fmt: skip
-    vector = {"name": "one", "description": "One.", "parameters": own, "peers": ["A"], "steps": steps}
-    return {"format": "gossipsub-vectors", "version": 1, "kind": "score", "tolerance": 1e-9, "vectors": [vector]}
-
-
-def _router_vectors() -> dict[str, object]:
-    rpc = {"subscribe": ["news"], "graft": ["news"], "prune": {"sport": {"backoff": 60, "peers": ["B"]}}}
-    steps = [
-        {"at": 0, "event": "connect", "peer": "A", "protocol": "/meshsub/1.1.0", "outbound": True},
-        {"at": 0, "event": "rpc", "peer": "A", "rpc": rpc, "expect": {"mesh": {"news": ["A"]}}},
-        {"at": 9, "event": "heartbeat", "differs": {"go": {"some": [{"count": 1, "among": ["A"], "rpc": rpc}]}}},
-    ]
-    own = {"parameters": {"D": 1}, "messages": {"m": {"topic": "news", "size": 3}}}
-    vector = {"name": "one", "description": "One.", **own, "steps": steps}
-    return {"format": "gossipsub-vectors", "version": 1, "kind": "router", "vectors": [vector]}
-
-
-def _family(text: str) -> bytes:
-    return text.format(peer=to_text(PEER)).encode()
+def _families() -> list[str]:
+    """Return a small trace of each family of hermes, in the form that `trace_hermes` reads."""
+    text = (SEEDS / "hermes.txt").read_text(encoding="utf-8")
+    return text.replace("PEER", to_text(PEER)).rstrip().split("\n\n")
 
 
 def _rpc() -> Rpc:

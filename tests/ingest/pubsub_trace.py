@@ -35,35 +35,7 @@ TYPES = {
 }
 """Types of events in the order of their numbers, each with the field of its content and the event of its row."""
 NAMES = list(TYPES)
-SHAPES = {
-    "PublishMessage": "messageID:bytes=1 topic:string=2",
-    "RejectMessage": "messageID:bytes=1 receivedFrom:bytes=2 reason:string=3 topic:string=4",
-    "DuplicateMessage": "messageID:bytes=1 receivedFrom:bytes=2 topic:string=3",
-    "DeliverMessage": "messageID:bytes=1 topic:string=2 receivedFrom:bytes=3",
-    "AddPeer": "peerID:bytes=1 proto:string=2",
-    "RemovePeer": "peerID:bytes=1",
-    "RecvRPC": "receivedFrom:bytes=1 meta:RPCMeta=2",
-    "SendRPC": "sendTo:bytes=1 meta:RPCMeta=2",
-    "DropRPC": "sendTo:bytes=1 meta:RPCMeta=2",
-    "SendRPCCompleted": "sendTo:bytes=1 meta:RPCMeta=2 writeDurationNanos:int64=3",
-    "Join": "topic:string=1",
-    "Leave": "topic:string=2",
-    "Graft": "peerID:bytes=1 topic:string=2",
-    "Prune": "peerID:bytes=1 topic:string=2",
-    "RPCMeta": "messages:MessageMeta*=1 subscription:SubMeta*=2 control:ControlMeta=3",
-    "MessageMeta": "messageID:bytes=1 topic:string=2",
-    "SubMeta": "subscribe:bool=1 topic:string=2",
-    "ControlMeta": "ihave:IHave*=1 iwant:IWant*=2 graft:Topic*=3 prune:PruneMeta*=4 idontwant:IWant*=5",
-    "IHave": "topic:string=1 messageIDs:bytes*=2",
-    "IWant": "messageIDs:bytes*=1",
-    "Topic": "topic:string=1",
-    "PruneMeta": "topic:string=1 peers:bytes*=2",
-    "TraceEvent": "type:Type=1 peerID:bytes=2 timestamp:int64=3 "
-    + " ".join(f"{name}:{name[0].upper() + name[1:]}={number}" for number, (name, _) in enumerate(TYPES.values(), 4)),
-    "TraceEventBatch": "batch:TraceEvent*=1",
-}
-
-CLASSES = message_classes("t", SHAPES, {"Type": NAMES})
+CLASSES = message_classes("trace", {"Type": NAMES})
 Event = CLASSES["TraceEvent"]
 Batch = CLASSES["TraceEventBatch"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -18,25 +19,10 @@ from hearsay.trace.folder.writer import TraceWriter
 from hearsay.trace.reader import read_rows
 
 SMALL = [("network.nodes", "60"), ("workload.messages", "12"), ("workload.interval_s", "0.5")]
-TOPICS = '[{name="news",subscribers_share=0.6},{name="<b>&\'",subscribers_share=0.4}]'
 RUNS = {
-    "floodsub": ("r1", "floodsub", SMALL),
-    "randomsub": ("r1", "randomsub", SMALL),
-    "meshsub": ("r1", "meshsub", [*SMALL, ("loss.rate", "0.1")]),
-    "gossipsub": ("simsub", "gossipsub", SMALL),
-    "lossy": ("r1", "gossipsub", [*SMALL, ("loss.rate", "0.2"), ("loss.control", "true")]),
-    "rejecting": ("r1", "gossipsub", [*SMALL, ("router.validate", "true"), ("validation.delay_ms", "30"),
-                                      ("validation.reject_share", "0.3")]),
-    "churning": ("churn-30", "gossipsub", [*SMALL, ("workload.messages", "30"), ("linger_s", "8")]),
-    "crashing": ("r1", "meshsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1.5"),
-                                   ("faults.crash", "[{at_s=14,share=0.5,rejoin_after_s=3}]")]),
-    "episub": ("r1", "episub", [*SMALL, ("warmup_s", "20"), ("faults.crash", "[{at_s=23,share=0.2}]")]),
-    "partitioned": ("r1", "gossipsub", [*SMALL, ("workload.messages", "24"), ("linger_s", "1"), ("loss.rate", "0.02"),
-                                        ("workload.publishers", "any"),
-                                        ("faults.partition", "[{at_s=8,heal_s=13,share=0.4}]")]),
-    "topics": ("r1", "gossipsub", [*SMALL, ("topics", TOPICS)]),
-    "narrow": ("r1", "gossipsub", [*SMALL, ("links.uplink_mbit", "0.05"), ("links.uplink_queue_bytes", "2000")]),
-}  # fmt: skip
+    name: (run["preset"], run["router"], [*SMALL, *run.get("set", {}).items()])
+    for name, run in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
 
 
 GO_DATA = Path(__file__).parents[1] / "ingest" / "data"

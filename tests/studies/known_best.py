@@ -62,33 +62,9 @@ class Hill(Randomsub):
 KIND = RouterKind("hill", HillParameters, Hill, {{}})
 """
 
-TUNE = (sys.executable, "-m", "hearsay", "tune")
 RANGE = "from = 0\nto = 12\nstep = 1"
-TUNING = f"""
-aim = "control_per_delivery"
-seeds = 8
-fresh_seeds = 3
-runs = 130
-
-[base]
-router.kind = "MODULE:KIND"
-router.degree = 5
-network.nodes = {NODES}
-network.degree = 5
-workload = {{ messages = {MESSAGES}, inject = 1 }}
-
-[bounds]
-bytes_per_node = {{ at_most = {BOUND} }}
-delivery_ratio = {{ at_least = 1, judge = "worst" }}
-
-[[axes]]
-key = "router.x"
-{RANGE}
-
-[[axes]]
-key = "router.y"
-{RANGE}
-"""
+TUNE = (sys.executable, "-m", "hearsay", "tune")
+TUNING = Path(__file__).with_name("hill.toml").read_text(encoding="utf-8")
 
 
 def height(x: int, y: int) -> float:
@@ -147,22 +123,14 @@ def tuned(
 
 def command(path: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command in the folder with the router."""
-    words = [*TUNE, str(path), "--out", str(out), *options]
-    return subprocess.run(
-        words,
-        cwd=path.parent,
-        env=environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    settings = {"cwd": path.parent, "env": environment() | variables, "timeout": 300}
+    return subprocess.run([*TUNE, path, "--out", out, *options], capture_output=True, text=True, **settings)
 
 
 def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variables: str) -> None:
-    words, nowhere = [*TUNE, str(path), "--out", str(out), *options], subprocess.DEVNULL
+    settings = {"cwd": path.parent, "env": environment() | variables, "stdout": subprocess.DEVNULL}
     process = subprocess.Popen(
-        words, cwd=path.parent, stdout=nowhere, stderr=nowhere, text=True, env=environment() | variables
+        [*TUNE, path, "--out", out, *options], stderr=subprocess.DEVNULL, text=True, **settings
     )
     while not list(out.glob("results/*.parquet")):
         assert not ends_within(process.pid, LOOK_AGAIN_S)

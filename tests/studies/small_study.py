@@ -21,24 +21,7 @@ from hearsay.studies.results import StudyFolder, tables_of
 from hearsay.studies.runner import Sweep, Swept
 from hearsay.studies.study_file import load_study
 
-STUDY = """
-title = "Loss and degree"
-seeds = 3
-
-[base]
-preset = "r1"
-network.nodes = 30
-workload.messages = 4
-
-[[axes]]
-key = "loss.rate"
-values = [0, 0.3]
-
-[[axes]]
-keys = ["router.degree", "router.degree_low"]
-values = [[2, 1], [6, 5]]
-labels = ["thin", "usual"]
-"""
+STUDY = Path(__file__).with_name("small.toml").read_text(encoding="utf-8")
 SAME_EVERYWHERE = ("runs", "points", "sent", "latency")
 
 

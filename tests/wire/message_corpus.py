@@ -7,10 +7,13 @@ report it. `interop/test_message_verdicts.py` sends the cases to the implementat
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha1, sha256, sha512
+from pathlib import Path
 
 import curve25519 as curve
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -40,6 +43,34 @@ from hearsay.libp2p.names.protobuf import encode as varint
 PREFIX = b"libp2p-pubsub:"
 TOPIC = b"news"
 Sign = Callable[[bytes], bytes]
+
+
+_ITEM = re.compile(r'(\d+): (\d+|\{)|(\})|\* (\d+)|"([^"]*)"|`([0-9a-f ]*)`')
+
+
+def encoded_fields(text: str) -> bytes:
+    """Return the bytes of fields in the notation of `message_corpus.toml`."""
+    open_fields: list[tuple[int, list[bytes]]] = [(0, [])]
+    for number, value, end, times, words, hexadecimal in _ITEM.findall(text):
+        items = open_fields[-1][1]
+        if value == "{":
+            open_fields.append((int(number), []))
+        elif end:
+            outer, content = open_fields.pop()
+            open_fields[-1][1].append(bytes_field(outer, b"".join(content)))
+        elif times:
+            items[-1] *= int(times)
+        else:
+            items.append(
+                varint_field(int(number), int(value)) if value else words.encode() + bytes.fromhex(hexadecimal)
+            )
+    return b"".join(open_fields[0][1])
+
+
+FIELDS = {
+    table: {name: encoded_fields(text) for name, text in fields.items()}
+    for table, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
 
 
 @dataclass(frozen=True)
@@ -415,39 +446,6 @@ def author_cases() -> Iterator[Case]:
         yield signed(f"author: {name}, with the key", author, long.sign, long.encoded)
 
 
-UNKNOWN = {
-    "bytes": bytes_field(9, b"more"),
-    "empty bytes": bytes_field(9, b""),
-    "a varint": varint_field(9, 1),
-    "fixed 64": b"\x49" + bytes(8),
-    "fixed 32": b"\x4d" + bytes(4),
-    "a group": b"\x4b\x08\1\x4c",
-    "150 groups": b"\x4b" * 150 + b"\x4c" * 150,
-    "a long varint": b"\x48\x81\0",
-    "a varint of 64 ones": b"\x48" + b"\xff" * 9 + b"\1",
-    "a varint of 70 bits": b"\x48" + b"\xff" * 9 + b"\x7f",
-    "the largest number": varint((1 << 29) - 1 << 3) + b"\1",
-    "a number too large": varint(1 << 32) + b"\1",
-    "a number that is cut to 9": varint((1 << 32 | 9) << 3) + b"\1",
-    "a number that is cut to 3": varint((1 << 32 | 3) << 3 | 2) + b"\x08seqno-8b",
-    "number zero": b"\0\1",
-    "a group that ends as another": b"\x4b\x54",
-    "a group without end": b"\x4b",
-    "an end without group": b"\x4c",
-    "wire type 6": b"\x4e",
-    "wire type 7": b"\x4f",
-    "bytes that are cut off": b"\x4a\5x",
-    "a length of 2^63": b"\x4a" + varint(1 << 63),
-    "author as varint": varint_field(1, 1),
-    "data as varint": varint_field(2, 1),
-    "number as fixed 64": b"\x19" + bytes(8),
-    "topic as varint": varint_field(4, 1),
-    "signature as group": b"\x2b\x2c",
-    "key as fixed 32": b"\x35" + bytes(4),
-    "episub's old hop count": varint_field(7, 1),
-}
-
-
 FIELD_FORMS: dict[str, Callable[[int, bytes], tuple[bytes, bytes, bytes]]] = {
     "twice": lambda number, field: (bytes_field(number, b"other"), field, b""),
     "twice, the wrong one last": lambda number, field: (b"", field, bytes_field(number, b"other")),
@@ -461,7 +459,7 @@ FIELD_FORMS: dict[str, Callable[[int, bytes], tuple[bytes, bytes, bytes]]] = {
 
 
 def field_cases() -> Iterator[Case]:
-    for kind, more in UNKNOWN.items():
+    for kind, more in FIELDS["unknown"].items():
         for how in ("not signed", "signed"):
             name = f"unknown field: {kind}, {how}"
             key = Edwards.of(name)
@@ -530,7 +528,7 @@ def unsigned_cases() -> Iterator[Case]:
         ("with an empty key", b"", bytes_field(6, b"")),
     ):
         yield Case(f"unsigned {what}", before + plain(f"unsigned {what}") + after, unsigned=True)
-    for kind, more in UNKNOWN.items():
+    for kind, more in FIELDS["unknown"].items():
         name = f"unsigned with an unknown field: {kind}"
         yield Case(name, plain(name) + more, unsigned=True)
     name = "unsigned and backwards"
@@ -544,49 +542,9 @@ def unsigned_cases() -> Iterator[Case]:
 def rpc_cases() -> Iterator[Case]:
     """Yield a valid message in RPCs with other fields."""
     key = Edwards.of("in an RPC")
-    subscription = varint_field(1, 1) + bytes_field(2, b"other")
-    control = {
-        "nothing": b"",
-        "an unknown part": bytes_field(9, b"more"),
-        "an unknown group": b"\x4b\x4c",
-        "a graft that is a number": varint_field(3, 1),
-        "a graft without topic": bytes_field(3, b""),
-        "a graft with a topic that is no text": bytes_field(3, bytes_field(1, b"\xff\xfe")),
-        "a graft with a topic of 2000 bytes": bytes_field(3, bytes_field(1, b"x" * 2000)),
-        "a graft that is cut off": b"\x1a\5\x0a",
-        "an IHAVE without topic": bytes_field(1, bytes_field(2, b"id")),
-        "an IHAVE with a topic that is no text": bytes_field(1, bytes_field(1, b"\xff") + bytes_field(2, b"id")),
-        "an IHAVE with an id of 1000 bytes": bytes_field(1, bytes_field(1, TOPIC) + bytes_field(2, bytes(1000))),
-        "an IWANT with an id that is no text": bytes_field(2, bytes_field(1, b"\xff\xfe")),
-        "an empty IWANT": bytes_field(2, b""),
-        "a prune with a peer that is none": bytes_field(
-            4, bytes_field(1, b"other") + bytes_field(2, bytes_field(1, b"x"))
-        ),
-        "a prune with the largest backoff": bytes_field(4, bytes_field(1, b"other") + varint_field(3, (1 << 64) - 1)),
-        "a prune with its backoff as bytes": bytes_field(4, bytes_field(1, b"other") + bytes_field(3, b"60")),
-        "extensions that are unknown": bytes_field(6, varint_field(99, 1)),
-    }
-    control_fields = {f"control: {name}": bytes_field(3, part) for name, part in control.items()}
-    control_fields |= {f"unknown: {name}": field for name, field in UNKNOWN.items()}
-    control_fields |= {
-        "control twice": bytes_field(3, b"") * 2,
-        "control as a number": varint_field(3, 1),
-        "a subscription": bytes_field(1, subscription),
-        "a subscription as a number": varint_field(1, 1),
-        "a subscription without topic": bytes_field(1, varint_field(1, 1)),
-        "a subscription to what is no text": bytes_field(1, varint_field(1, 1) + bytes_field(2, b"\xff")),
-        "a subscription to 2000 bytes": bytes_field(1, varint_field(1, 1) + bytes_field(2, b"x" * 2000)),
-        "a subscription with 2 for true": bytes_field(1, varint_field(1, 2) + bytes_field(2, b"other")),
-        "a subscription with true as bytes": bytes_field(1, bytes_field(1, b"\1") + bytes_field(2, b"other")),
-        "a message without topic": bytes_field(2, bytes_field(2, b"x")),
-        "a message with a topic that is no text": bytes_field(2, bytes_field(2, b"x") + bytes_field(4, b"\xff\xfe")),
-        "a message with a topic of 2000 bytes": bytes_field(2, bytes_field(2, b"x") + bytes_field(4, b"x" * 2000)),
-        "an empty message": bytes_field(2, b""),
-        "a partial message": bytes_field(10, bytes_field(1, b"other") + bytes_field(2, b"group")),
-        "a long length": b"\x1a\x80\0",
-        "1000 empty subscriptions": bytes_field(1, b"") * 1000,
-    }
-    for name, field in control_fields.items():
+    fields = {f"control: {name}": bytes_field(3, part) for name, part in FIELDS["control"].items()}
+    fields |= {f"unknown: {name}": field for name, field in FIELDS["unknown"].items()}
+    for name, field in {**fields, **FIELDS["rpc"]}.items():
         for place in ("before", "after"):
             full = f"RPC with {name}, {place}"
             yield replace(usual(full, key), **{place: field})

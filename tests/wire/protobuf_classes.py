@@ -1,8 +1,10 @@
-"""Message classes of protobuf's own library, from declarations of one line each."""
+"""Message classes of protobuf's own library, from the declarations in protobuf_messages.toml."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -14,10 +16,12 @@ PLAIN = {
 }  # fmt: skip
 
 
-def message_classes(
-    package: str, declared: Mapping[str, str], enums: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Any]:
-    """Return a class for each message. Its fields are `name:type=number`; `type*` is repeated, `type+` packed."""
+DECLARED = tomllib.loads(Path(__file__).with_name("protobuf_messages.toml").read_text(encoding="utf-8"))
+
+
+def message_classes(package: str, enums: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
+    """Return a class for each message that is declared in a package. `enums` has the names of values by enum."""
+    declared: Mapping[str, str] = DECLARED[package]
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
     for name, values in (enums or {}).items():
         enum = file.enum_type.add(name=name)

@@ -24,25 +24,7 @@ from hearsay.core.language.rpc import (
     Subscription,
 )
 
-SCHEMA = {
-    "Subscription": "subscribe:bool=1 topic:string=2 requests:bool=3 supports:bool=4",
-    "Message": "source:bytes=1 data:bytes=2 seqno:bytes=3 topic:string=4 signature:bytes=5 key:bytes=6",
-    "IHave": "topic:string=1 ids:bytes*=2",
-    "IWant": "ids:bytes*=1",
-    "Graft": "topic:string=1",
-    "PeerInfo": "peer:bytes=1 record:bytes=2",
-    "Prune": "topic:string=1 peers:PeerInfo*=2 backoff_s:uint64=3",
-    "IDontWant": "ids:bytes*=1",
-    "Features": "partial_messages:bool=10 test_extension:bool=6492434",
-    "Partial": "topic:string=1 group:bytes=2 parts:bytes=3 metadata:bytes=4",
-    "Control": "ihave:IHave*=1 iwant:IWant*=2 graft:Graft*=3 prune:Prune*=4 idontwant:IDontWant*=5 "
-    f"features:Features=6 extensions:bytes*={EXPERIMENTAL_FIELDS + 1000}",
-    "ExtensionTest": "",
-    "Rpc": "subscriptions:Subscription*=1 messages:Message*=2 control:Control=3 partial:Partial=10 "
-    "test:ExtensionTest=6492434",
-}
-"""The types and numbers of the specification, with the names that the fields have in `core/language/rpc.py`."""
-CLASSES = message_classes("pubsub", SCHEMA)
+CLASSES = message_classes("pubsub")
 ReferenceRpc = CLASSES["Rpc"]
 
 
