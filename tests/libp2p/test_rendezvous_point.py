@@ -193,3 +193,12 @@ async def test_a_peer_asks_so_often_and_no_more(point, host, attacker):
 @attack(address_rate=Rate(50, 0.001))
 async def test_peers_of_one_address_ask_so_often_together_and_others_still_do(point, host, attacker):
     assert await asked_from_elsewhere(point, host, 20, 50) == {"127.0.0.2": 50, "127.0.0.1": 10}
+
+
+@attack(rate=Rate(2, 0.001), address_rate=Rate(2, 0.001))
+async def test_a_peer_whose_address_is_refused_keeps_its_own_rate(point, host, attacker):
+    assert not point.use_or_wait_s(b"first", "127.0.0.2")
+    assert not point.use_or_wait_s(b"second", "127.0.0.2")
+    assert point.use_or_wait_s(b"third", "127.0.0.2")
+    assert point.use_or_wait_s(b"third", "127.0.0.2")
+    assert [point.use_or_wait_s(b"third", "127.0.0.3") > 0 for _ in range(3)] == [False, False, True]

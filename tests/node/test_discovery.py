@@ -153,6 +153,21 @@ async def test_who_is_asked_for_while_all_places_are_taken_is_reached_when_one_i
     assert not await discovery.reach(b"\x00\x03who")
 
 
+@run
+async def test_a_peer_that_waits_for_its_second_dial_is_dialled_at_its_new_address(stack):
+    honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
+    discovery = await stack.enter_async_context(discovering(host, second_tries=0, rest_s=0.01))
+    wrong = (Multiaddr.parse("/ip4/127.0.0.1/tcp/1"),)
+    discovery.learn(seal_record(honest.identity, PeerRecord(honest.peer, 1, wrong)), honest.peer)
+    assert not await discovery.reach(honest.peer)
+    await asyncio.sleep(0.05)
+    reached = asyncio.ensure_future(discovery.reach(honest.peer))
+    await asyncio.sleep(0.05)
+    assert not reached.done()
+    discovery.learn(seal_record(honest.identity, PeerRecord(honest.peer, 2, honest.addresses)), honest.peer)
+    assert await reached
+
+
 def record_of(host):
     return PeerRecord(host.peer, 1, host.addresses)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,44 @@ def test_a_node_killed_while_it_writes_its_key_can_be_started_again(tmp_path):
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "key").exists()
     assert identity_in(tmp_path / "key").seed
+
+
+@pytest.fixture
+def no_hard_links(monkeypatch):
+    def link(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+
+
+def test_two_nodes_get_the_same_new_key_where_there_are_no_hard_links(tmp_path, monkeypatch, no_hard_links):
+    """The second node starts between the first one's look for a key and its rename."""
+    path, rename, others = tmp_path / "key", Path.rename, []
+    with ThreadPoolExecutor(1) as pool:
+
+        def late(self, target):
+            if not others:
+                others.append(pool.submit(identity_in, path))
+                wait(others, timeout=0.2)
+            return rename(self, target)
+
+        monkeypatch.setattr(Path, "rename", late)
+        first = identity_in(path)
+        assert first.seed == others[0].result().seed == identity_in(path).seed
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_key_that_another_node_makes_first_is_used_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    path, made = tmp_path / "key", PrivateKey.generate()
+
+    def link(*_, **__):
+        path.touch(0o600)
+        path.write_bytes(made.encode())
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", link)
+    assert identity_in(path).seed == made.seed
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o604])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -18,9 +20,11 @@ from hearsay.libp2p.frames import frame
 from hearsay.libp2p.host import Host
 from hearsay.libp2p.names.keys import PrivateKey
 from hearsay.libp2p.names.peer_id import peer_id_of
+from hearsay.node import sequence_numbers
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
 from hearsay.node.sequence_numbers import WINDOW, SequenceFile, SequenceFileError, SequenceNumbers, decode, encode
+from hearsay.trace.folder.durable import write_durably
 from hearsay.wire.encode import encode_rpc
 from hearsay.wire.signing import Author, SignaturePolicy
 
@@ -102,6 +106,32 @@ def test_two_nodes_cannot_have_one_file_and_a_killed_one_leaves_it_free(tmp_path
     other.stdin.close()
     other.stdout.close()
     SequenceFile(path, 10)
+
+
+def test_a_file_that_is_closed_during_a_write_keeps_the_latest_numbers(tmp_path, monkeypatch):
+    path, began, go_on = tmp_path / "numbers", threading.Event(), threading.Event()
+
+    def write_slowly(path, encoded):
+        if not began.is_set():
+            began.set()
+            go_on.wait(20)
+        write_durably(path, encoded)
+
+    async def close_during_a_write():
+        file = SequenceFile(path, 10)
+        file.start()
+        file.numbers.take(ALICE, number(1))
+        await until(began.is_set)
+        file.numbers.take(ALICE, number(2))
+        closing = asyncio.ensure_future(file.close())
+        await asyncio.sleep(0.1)
+        go_on.set()
+        await closing
+
+    monkeypatch.setattr(sequence_numbers, "WRITE_S", 0.01)
+    monkeypatch.setattr(sequence_numbers, "write_durably", write_slowly)
+    asyncio.run(close_during_a_write())
+    assert decode(path.read_bytes()) == [(ALICE, 2)]
 
 
 @asynccontextmanager

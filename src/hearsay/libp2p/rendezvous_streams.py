@@ -295,8 +295,12 @@ class RendezvousPoint:
         host.handle(PROTOCOL, self._opened)
 
     def use_or_wait_s(self, peer: PeerId, address: str) -> float:
-        """Record a request of a peer and return 0. If the request exceeds a rate, return the seconds to wait."""
-        return self._of_peer.use_or_wait_s(peer) or self._of_address.use_or_wait_s(address)
+        """Record a request of a peer and return 0. If it exceeds a rate, return the seconds to wait instead."""
+        wait_s = max(self._of_peer.remaining_wait_s(peer), self._of_address.remaining_wait_s(address))
+        if not wait_s:
+            self._of_peer.use_or_wait_s(peer)
+            self._of_address.use_or_wait_s(address)
+        return wait_s
 
     def ended(self, peer: PeerId) -> None:
         self._streams -= Counter((peer,))  # this also removes a peer that has no stream left

@@ -3,8 +3,9 @@
 The file contains libp2p's protobuf of the private key, and only its owner may read it:
 
 * A new key is created atomically: the node writes it to a temporary file with mode 0600, syncs the file, and links it
-  to the final name. The node never overwrites an existing file, not even a dangling link. If another node creates the
-  file first, this node uses the key of the other node.
+  to the final name. On a file system without hard links, the node renames the temporary file instead. The node never
+  overwrites an existing file, not even a dangling link. If another node creates the file first, this node uses the
+  key of the other node.
 * The node refuses a key file that other users may read or write, as ssh does, because any program with the key can
   act as this node. The node does not check the permissions of files of another owner, such as mounted secrets.
 """
@@ -12,6 +13,7 @@ The file contains libp2p's protobuf of the private key, and only its owner may r
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -291,9 +293,20 @@ def _create_key_file(path: Path) -> None:
             with suppress(FileExistsError):
                 os.link(temporary, path, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP) or os.path.lexists(path):
+            if error.errno not in (errno.EPERM, errno.ENOTSUP):
                 raise
-            temporary.rename(path)  # this file system has no hard links
+            _rename_if_absent(temporary, path)  # this file system has no hard links
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def _rename_if_absent(temporary: Path, path: Path) -> None:
+    """Rename a file unless the new name exists. A lock on the directory excludes other nodes that do the same."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        if not os.path.lexists(path):
+            temporary.rename(path)
+    finally:
+        os.close(directory)

@@ -69,13 +69,7 @@ from hearsay.node.links import ConductEnforcer, Links
 from hearsay.node.meeting.discovery import Discovery, RequestHandler
 from hearsay.node.outgoing_queue import OutgoingMemory
 from hearsay.node.receive import Receiver
-from hearsay.node.receive_events import (
-    AddressReceived,
-    DriverEvent,
-    Misconduct,
-    RpcAdmitted,
-    RpcDecoded,
-)
+from hearsay.node.receive_events import AddressReceived, DriverEvent, Misconduct, RpcAdmitted, RpcDecoded
 from hearsay.node.sending import Observers, PeerLink, Sender
 from hearsay.node.validation import Validation
 from hearsay.wire.fields import raw
@@ -171,8 +165,7 @@ class Driver:
         except (OSError, MemoryError):
             raise
         except Exception as error:
-            what = f"handling {type(event).__name__}"
-            self._fail(f"after {what}, performing an action", error)
+            self._fail(f"after handling {type(event).__name__}, performing an action", error)
         self._sender.last_encoded = None
         if self.router.due != self._armed_for and self.failure is None:
             self._arm()
@@ -186,8 +179,7 @@ class Driver:
         return self._sender.messages_sent, self._sender.messages_dropped
 
     async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         self.links.close()
         await self.links.verification.close()
         await self.validation.close()
@@ -196,9 +188,7 @@ class Driver:
 
     def _fail(self, what: str, error: Exception) -> None:
         self.failure = self._failure(what, error)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         self._report(self.failure)
 
     def _failure(self, what: str, error: Exception) -> RouterFailed:
@@ -343,10 +333,13 @@ class Driver:
         if link.connected and self.links.by_peer.get(link.peer) is link:
             self.feed(SendFailed(link.peer, rpc))
 
-    def _arm(self) -> None:
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _arm(self) -> None:
+        self._disarm()
         self._armed_for = self.router.due
         if self._armed_for is not None:
             wait_s = max(0, self._armed_for - self.clock()) / 1_000_000

@@ -174,9 +174,7 @@ class Links:
         """Wait until all queues that are more than half full now are empty."""
         self._sender.flush()
         most = self._limits.peer_queue_bytes // 2
-        crowded = [link.drain() for link in self.by_peer.values() if link.queue.bytes > most]
-        if crowded:
-            await asyncio.gather(*crowded)
+        await asyncio.gather(*(link.drain() for link in list(self.by_peer.values()) if link.queue.bytes > most))
 
     def close(self) -> None:
         for link in (*self.by_peer.values(), *self.leaving.values()):

@@ -20,19 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hearsay.core.language.actions import (
-    Reason,
-)
+from hearsay.core.language.actions import Reason
 from hearsay.core.language.identifiers import Micros
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.node_host import Tasks
 from hearsay.node.trace_rows import MessageFacts, TraceRows
 from hearsay.trace.folder.arrow import use_system_allocator
 from hearsay.trace.folder.writer import TraceWriter
-from hearsay.trace.language.event_rows import (
-    Codes,
-    node_down_row,
-)
+from hearsay.trace.language.event_rows import Codes, node_down_row
 from hearsay.trace.language.rows import RowBuffer, Rows, pack_row
 from hearsay.trace.language.schema import NONE, Column
 from hearsay.trace.run_series import RunSeries, lost_at, numbered_folders, write_names

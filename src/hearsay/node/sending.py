@@ -147,12 +147,9 @@ class Sender:
             pieces, oversized = split_rpc(part, self._max_rpc_bytes)
             self._statistics.messages_dropped += len(oversized)
             several = len(pieces) > 1
+            vias = () if several else action.vias
             for piece in pieces:
-                traced = (
-                    observers.trace.parts(piece, () if several else action.vias)
-                    if observers.trace is not None
-                    else ()
-                )
+                traced = () if observers.trace is None else observers.trace.parts(piece, vias)
                 again = piece if priority is Priority.CONTROL else None
                 copies = len(piece.messages) if priority is Priority.MESSAGE else 0
                 withdrawn_as = piece.messages[0].id if self._withdraws and copies == 1 else None

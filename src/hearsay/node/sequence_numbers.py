@@ -110,6 +110,9 @@ class SequenceFile:
             self._unlock()
             raise
         self._written = self.numbers.changes
+        """The value of `numbers.changes` at the last write."""
+        self._writing = asyncio.Lock()
+        """Held during a write, so that an older write never replaces the file of a newer write."""
         self._tasks = Tasks()
 
     def start(self) -> None:
@@ -126,16 +129,17 @@ class SequenceFile:
             await asyncio.shield(self._write())
 
     async def _write(self) -> None:
-        changes = self.numbers.changes
-        if changes == self._written:
-            return
-        encoded = encode(self.numbers.highest())
-        try:
-            await asyncio.to_thread(write_durably, self.path, encoded)
-        except OSError as error:
-            _log.error("%s: cannot write sequence numbers: %s", self.path, error)
-        else:
-            self._written = changes
+        async with self._writing:
+            changes = self.numbers.changes
+            if changes == self._written:
+                return
+            encoded = encode(self.numbers.highest())
+            try:
+                await asyncio.to_thread(write_durably, self.path, encoded)
+            except OSError as error:
+                _log.error("%s: cannot write sequence numbers: %s", self.path, error)
+            else:
+                self._written = changes
 
     def _unlock(self) -> None:
         with suppress(OSError):

@@ -50,7 +50,8 @@ class BatchQueue:
         self._free = slots
         self._needed = needed
         self.waiting: list[Batch] = []
-        self._checked: dict[bytes, None] = {}
+        self._checked: set[bytes | None] = set()
+        """The encoded forms of the messages that are being checked."""
 
     def next(self) -> Batch | None:
         """Remove and return the next batch that can start, reduced to the messages that still need a check.
@@ -66,17 +67,13 @@ class BatchQueue:
             del self.waiting[place]
             batch.messages = messages
             self._free -= 1
-            for message in messages:
-                assert message.encoded is not None
-                self._checked[message.encoded] = None
+            self._checked.update(message.encoded for message in messages)
             return batch
         return None
 
     def finish(self, batch: Batch) -> None:
         self._free += 1
-        for message in batch.messages:
-            assert message.encoded is not None
-            self._checked.pop(message.encoded, None)
+        self._checked.difference_update(message.encoded for message in batch.messages)
 
     def remove(self, batch: Batch) -> None:
         """Remove the batch of a peer that is gone, if the batch waits."""

@@ -84,10 +84,7 @@ class ConnectionStreams:
 
     def opened_by(self, dialer: bool, protocol: str) -> int:
         """Return the number of open streams of a protocol that the dialer (if `dialer`) or the listener opened."""
-        parity = 1 if dialer else 0
-        return sum(
-            1 for number, stream in self._streams.items() if number % 2 == parity and stream.protocol == protocol
-        )
+        return sum(number % 2 == dialer and stream.protocol == protocol for number, stream in self._streams.items())
 
     async def open(self, protocols: Sequence[str]) -> Stream:
         """Open a stream for the first of `protocols` that the peer speaks.
@@ -148,18 +145,17 @@ class ConnectionStreams:
 
     def act_on(self, events: list[YamuxEvent]) -> None:
         for event in events:
+            stream = self._streams.get(event.stream)
             if isinstance(event, Received):
-                stream = self._streams.get(event.stream)
                 if stream is not None:
                     self._data(stream, event.data)
             elif isinstance(event, Opened):
                 self._accept(event.stream)
             elif isinstance(event, Finished):
-                stream = self._streams.get(event.stream)
                 if stream is not None:
                     self._ended(stream)
             else:
-                stream = self._streams.pop(event.stream, None)
+                self._streams.pop(event.stream, None)
                 negotiating = self._negotiating.get(event.stream)
                 if negotiating is not None:
                     negotiating.fail(StreamClosed("the peer reset the stream"))
@@ -232,10 +228,8 @@ class ConnectionStreams:
             self.forget_if_over(stream.id)
 
     def _accept(self, number: int) -> None:
-        if sum(1 for waiting in self._negotiating.values() if waiting.agreed is None) >= self._limits.max_negotiating:
-            self._mux.reset(number)
-            return
-        stream = self._new_stream(number)
+        inbound = sum(waiting.agreed is None for waiting in self._negotiating.values())
+        stream = self._new_stream(number) if inbound < self._limits.max_negotiating else None
         if stream is None:
             self._mux.reset(number)
         else:

@@ -117,8 +117,10 @@ class Multiaddr:
                 size, offset = protobuf.decode(raw, offset, len(raw))
             value = raw[offset : offset + size]
             offset += size
-            if offset > len(raw) or len(parts) == MAX_PARTS:
-                raise EncodingError("a multiaddr is cut off or has too many parts")
+            if offset > len(raw):
+                raise EncodingError("a multiaddr is cut off")
+            if len(parts) == MAX_PARTS:
+                raise EncodingError(f"a multiaddr has more than {MAX_PARTS} parts")
             try:
                 parts.append((protocol.name, protocol.unpack(value)))
             except ValueError as error:

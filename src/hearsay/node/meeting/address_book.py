@@ -172,8 +172,7 @@ class AddressBook:
             greatest = max(self._sources.values(), key=len)
             self._drop(next(iter(greatest)))
         self._sources.setdefault(source, {})[peer] = None
-        if known is None:
-            known = _Known(source)
+        known = known or _Known(source)
         known.source = source
         self._known[peer] = known
         return known

@@ -126,8 +126,7 @@ class Discovery:
         """
         if self._records.use_or_wait_s(source):
             return
-        peer = self._learn(record, source)
-        if peer is not None:
+        if (peer := self._learn(record, source)) is not None:
             self._enqueue(peer, source)
             return
         with suppress(EncodingError):
@@ -163,10 +162,15 @@ class Discovery:
     def _learn(
         self, record: bytes, source: str, sender: PeerId | None = None, named: PeerId | None = None
     ) -> PeerId | None:
-        """Keep a signed record if it is new. Return its peer; None if it is invalid or not that of `named`."""
+        """Keep a signed record if it is new. Return its peer; None if it is invalid or not that of `named`.
+
+        If `reach` waits for the peer, queue the peer again, because `forgive` may have removed it from the queue.
+        """
         peer, is_newer = self.book.learn(record, source, sender=sender, named=named) or (None, False)
         if peer is not None and is_newer:
             self._queue.forgive(peer)
+            if peer in self._dial_ends and not self._enqueue(peer, self.book.source(peer)):
+                self._finish_dial(peer)
         return peer
 
     def _enqueue(self, peer: PeerId, source: str) -> bool:
