@@ -36,7 +36,8 @@ READ_BYTES = 64 * 1024
 STALLED_S = 1.0
 """Seconds without received bytes after which a handshake is idle."""
 _LARGE_PART = 64
-"""A connection that uses at least 1/64 of a nearly full shared budget, and is ended for it, commits an offence."""
+"""If a connection that is ended for a nearly full budget uses at least 1/64 of this budget, its peer commits an
+offence."""
 _SMALL_PART = 4096
 """A connection that uses less than 1/4096 of a shared budget is not ended, because its end would free too little."""
 _RELIEF_PAUSE_S = 0.1

@@ -83,11 +83,11 @@ class Budget:
 
     @property
     def fair(self) -> int:
-        """Return the number of bytes after whose reservation each budget above has as many bytes free as this one
-        uses.
+        """Return the maximum bytes of a fair reservation: after it, each budget above has at least as many bytes free
+        as this budget uses.
 
-        If this budget has no reservations, return all free bytes. The number is negative if the budgets above already
-        have fewer bytes free than this budget uses.
+        If this budget has no reservations, return all free bytes. The number is negative if a budget above already
+        has fewer bytes free than this budget uses.
         """
         if not self.used:
             return self.free

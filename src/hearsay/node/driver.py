@@ -1,9 +1,9 @@
 """The driver of a router: it passes events to the router, performs its actions and keeps its timer.
 
-The router is that of the core, unchanged. Input of a peer passes through `hearsay.node.receive`; the driver handles
-the resulting events. An RPC of the router is encoded once, even for several peers. It is split if it exceeds the
-size limit, and then queued for each peer. In each iteration of the event loop, the queues are written at most once.
-Metrics and the trace observe all RPCs. The driver reports messages for the application to the node.
+The router is one of `hearsay.core`, unchanged. Input of a peer passes through `hearsay.node.receive`; the driver
+handles the resulting events. An RPC of the router is encoded once, even for several peers. It is split if it exceeds
+the size limit, and then queued for each peer. In each iteration of the event loop, the queues are written at most
+once. Metrics and the trace observe all RPCs. The driver reports messages for the application to the node.
 """
 
 from __future__ import annotations

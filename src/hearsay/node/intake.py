@@ -23,7 +23,7 @@ LEAVE_S = 5.0
 
 
 class Intake:
-    """The inbound streams of one peer. `act` is called with each event of their input that is for the driver."""
+    """The inbound streams of one peer. `act` is called with each event of their input that the driver handles."""
 
     def __init__(
         self, received: PeerInput, turns: Turns, verification: Verification, act: Callable[[DriverEvent], None]
@@ -53,7 +53,7 @@ class Intake:
         self._turns.schedule(self)
 
     def set_open(self, is_open: bool) -> None:
-        """Set `is_open`: True if the peer is connected for the router. While the peer is not, its input waits."""
+        """Record that the peer is connected for the router, or that it is not. While it is not, its input waits."""
         self._open = is_open
         self._turns.schedule(self)
 

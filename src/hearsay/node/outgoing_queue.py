@@ -121,8 +121,10 @@ class OutgoingMemory:
     def reserve_or_drop(self, entry: OutgoingRpc, queue: OutgoingQueue) -> bool:
         """Reserve memory for an entry of `queue`, and return True.
 
-        Without room, the longest queue of the address with the most bytes drops entries, if it is longer than `queue`
-        would be with the entry. Otherwise `queue` drops entries of lower priority. Returns False if it has none.
+        Without room, the longest queue of the address with the most bytes drops entries, as long as that address has
+        more bytes than the address of `queue` would have with the entry. If both queues have the same address, the
+        bytes of the two queues are compared instead. Otherwise `queue` drops entries of lower priority. Returns False
+        if it has none.
         """
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=queue)

@@ -31,8 +31,8 @@ class PeerWorth:
     """The function `NodeHost.worth`. The worth of a peer is the number of delivered messages that it was the first to
     send.
 
-    The worth of direct peers is infinite. In each topic, the worth of D_high mesh peers is infinite as well: of those
-    with the highest numbers. A peer with a negative score has no worth.
+    The worth of direct peers is infinite. In each topic, the D_high mesh peers with the highest numbers also have
+    infinite worth. A peer with a negative score has no worth.
     """
 
     def __init__(self, driver: Driver) -> None:

@@ -90,10 +90,10 @@ class Receiver:
         self.exchanged_peers = int(getattr(self.router.parameters, "dials_per_prune", 0))
         """Maximum peers of a PRUNE whose address records are read."""
         self._blocked: dict[PeerId, PeerInput] = {}
-        """By peer: its input, if it is paused because the validators have no room for its next message."""
+        """The inputs that are paused because the validators have no room for their next message, by peer."""
         self._idle: dict[PeerId, None] = {}
-        """The peers in `_blocked` that have no message without a verdict. So only verdicts on messages of other peers
-        can make room for them."""
+        """The peers in `_blocked` of which no message waits for a verdict. So only verdicts on messages of other
+        peers can make room for them."""
 
     def policy(self, topic: str) -> SignaturePolicy:
         return self.policies.get(topic, self._config.signatures)
@@ -298,10 +298,10 @@ class PeerInput:
         return events
 
     def _charge(self, rpc: Rpc, events: list[InputEvent]) -> tuple[Rpc, int]:
-        """Subtract the cost of an RPC from the allowance. Add events for refused messages and for address records.
+        """Subtract the cost of control and of a partial message from the allowance.
 
-        Return the RPC without episub's address records, and the number of its messages, from the first on, that may
-        be handled; further messages are dropped.
+        Add events for dropped messages and for address records to `events`. Return the RPC without episub's address
+        records, and the number of its first messages that may be handled; the further messages are dropped.
         """
         peer, router = self.peer, self._receiver.router
         scoring, dialling = router.strategy.scoring, router.strategy.dialling
@@ -381,8 +381,8 @@ class PeerInput:
     ) -> tuple[Message, ...]:
         """Return the messages that have no fault. A message that is not new is not checked.
 
-        New messages are checked before the router marks them as seen. So no forged copy suppresses a message. Add
-        events for messages with a fault to `events`.
+        New messages are checked before the router marks them as seen. So a forged copy does not make the router drop
+        the authentic copy. Add events for messages with a fault to `events`.
         """
         refused: list[tuple[Message, Fault]] = []
         for message, fault in examined:

@@ -23,7 +23,7 @@ class RpcDecoded:
 
 @dataclass(slots=True)
 class RpcAdmitted:
-    """An RPC, or a portion of one, for the router. If `portion` is None, it is the whole RPC.
+    """An RPC, or a portion of one, for the router. If `portion` is None, the router handles the whole RPC.
 
     The router must handle the RPC at the time `now_us`. A message that had been seen by then was not checked. At a
     later time, the router may have forgotten this message, and would accept it unchecked.

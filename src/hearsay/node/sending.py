@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hearsay.node.trace_rows import TraceRows
 
 _WRITE_BYTES = 256 * 1024
-"""Approximate maximum bytes of one write to a stream. More entries stay in the queue, where they can be dropped."""
+"""Approximate maximum bytes of one write to a stream. Other entries stay in the queue, where they can be dropped."""
 
 
 class PeerLink:
@@ -133,7 +133,7 @@ class Sender:
 
     def _encode(self, action: Send, link: PeerLink) -> None:
         """Encode an RPC in pieces. Queue each piece before the next piece is encoded, because the answer to a short
-        IWANT can exceed the room of the queue. Keep the entries of an RPC that is not split in `last_encoded`.
+        IWANT can exceed the room of the queue. If the RPC is not split, store its entries in `last_encoded`.
         """
         rpc, observers = with_records(action.rpc, self._record_of), self._observers
         made_s = 0.0

@@ -65,8 +65,8 @@ class Published:
 class JoinedTopics:
     """The joined topics of a node, with the messages that wait for the application.
 
-    A topic at its own limit loses its oldest message. When all topics are at their common limit (`room`), the topic
-    with the most bytes loses its oldest message.
+    A topic at its own limit loses its oldest message. When the messages of all topics together have no more `room`,
+    the topic with the most bytes loses its oldest message.
     """
 
     def __init__(self, room: Budget, max_messages_per_topic: int, max_bytes_per_topic: int) -> None:

@@ -59,7 +59,7 @@ MAX_PEERS = 65_536
 """Maximum names of peers. Authors, and peers that are only named in PRUNEs, get a name while less than half of this
 number is used."""
 MAX_OTHER_TOPICS = 1_000
-"""Number of named topics from which on the subscriptions of peers add no further names."""
+"""Subscriptions of peers add no further names of topics when this number of topics has names."""
 
 
 MessageFacts: TypeAlias = tuple[int, int, int, Micros, bytes]
@@ -130,8 +130,8 @@ class TraceRows:
         self._own = self._peers.of(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
-        """Return the facts that the rows of an RPC to send need. The caller keeps them until the RPC is sent or
-        dropped, so that the messages need not stay in memory.
+        """Return the facts for the rows of an RPC that waits to be sent. The caller stores them until the RPC is sent
+        or dropped, so that the messages need not stay in memory.
         """
         found: list[TracedPart] = []
         for place, (kind, topic, size, count) in _with_framing(rpc):
@@ -228,7 +228,7 @@ class TraceRows:
             self._row(row(now(), own, remote, (kind, topic, message, NONE, size, count, via), last))
 
     def _named(self, message: Message) -> int:
-        """Return a message's number. If its row can be kept, add the message to the next dictionary."""
+        """Return a message's number. If its row can be kept, add the facts about the message to `_messages`."""
         if not self._has_room:
             return message_number(message.id)
         number, facts = self._facts(message)
@@ -256,7 +256,7 @@ class TraceRows:
 
 
 def _with_framing(rpc: Rpc) -> Iterator[tuple[int | None, PartSize]]:
-    """Yield the index of the message, or None, and the size of each part of an RPC.
+    """Yield for each part of an RPC its `PartSize` and, before it, the index of its message, or None without one.
 
     The size of the first part includes the bytes of the RPC that belong to no part.
     """

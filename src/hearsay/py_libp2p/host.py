@@ -64,6 +64,7 @@ class PyLibp2pHost(NodeHost):
         self._guest: Guest | None = None
         self._serving: asyncio.Future[None] | None = None
         self._under: Any = None
+        """py-libp2p's host; None before the start."""
 
     @property
     def connections(self) -> Collection[PeerId]:

@@ -1,9 +1,9 @@
 """The search for peers of a topic in the DHT: a node provides a key for the topic, and finds other providers.
 
 The key is that of go-libp2p-pubsub: a multihash (SHA-256) of `floodsub:` and the topic. The DHT is that of py-libp2p.
-It is in server mode, so that nodes without other peers form a DHT. Each search first adds the node's connected peers
-to the DHT. A search starts whenever a topic is joined or a peer connects. It is repeated after 1, 2, 4 … `interval_s`
-seconds, each time up to half as long again at random.
+The node is a server of the DHT, so that such nodes alone can form a DHT. Each search first adds the node's connected
+peers to the DHT. A search starts whenever a topic is joined or a peer connects. It is repeated after 1, 2, 4 …
+`interval_s` seconds, each time up to half as long again at random.
 """
 
 from __future__ import annotations

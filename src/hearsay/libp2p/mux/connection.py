@@ -1,6 +1,6 @@
 """A connection to a peer: an asyncio protocol with the upgrade, the secure channel and the multiplexer.
 
-* Data that streams send in one iteration of the event loop is passed to the socket together, at its end.
+* Data that streams send in one iteration of the event loop is passed to the socket at the end of the iteration.
 * While the write buffer of the socket is full, no data of streams is encrypted. Data waits in the streams, which are
   not writable.
 * The connection is aborted if the upgrade is not done by the deadline, and closed if the peer breaks a protocol. A

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hearsay.libp2p.mux.yamux import YamuxLimits
 
 LARGE_FRAME = 32
-"""Number of bytes of data that offset one frame in the number of small frames."""
+"""Number of bytes of data for which one frame is not counted as a small frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

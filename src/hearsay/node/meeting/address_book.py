@@ -128,7 +128,7 @@ class AddressBook:
     def claim(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> None:
         """Keep the unsigned addresses of a peer that a search found, in place of earlier unsigned ones.
 
-        Do nothing if none of them can be dialled.
+        Do nothing if none of `addresses` can be dialled.
         """
         usable = self._usable(peer, addresses)
         if usable:
