@@ -118,7 +118,7 @@ class ClockEstimate:
     offset_us: int | None
     """By how much the clock of the peer is ahead of that of the reference."""
     uncertainty_us: int | None
-    pairs: int
+    two_way_peers: int
     """Number of other peers to which and from which this peer has delays."""
     smallest_delay_us: int | None
     """Smallest delay of a message to this peer; None without messages. If it is negative, the clock of the sender or

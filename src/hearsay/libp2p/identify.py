@@ -157,9 +157,9 @@ class Identification:
             stream.reset()
             raise
         stream.finish()
-        self._keep(stream.peer, identity, len(encoded))
+        self._store(stream.peer, identity, len(encoded))
 
-    def _keep(self, peer: PeerId, identity: Identity, size: int) -> None:
+    def _store(self, peer: PeerId, identity: Identity, size: int) -> None:
         if peer not in self._host.connections:
             return
         sequence = self._sequences.get(peer, -1)

@@ -186,7 +186,7 @@ class NodeConfig:
         except EncodingError as error:
             raise ValueError(str(error)) from None
         if self.direct and not getattr(self.router_parameters()[1], "uses_11", False):
-            raise ValueError("direct peers need a router with the rules of gossipsub 1.1, such as the preset go")
+            raise ValueError("direct_peers need a router with the rules of gossipsub 1.1 (gossipsub: preset go)")
         if self.dht and self.host != "libp2p":
             raise ValueError("dht needs the host of py-libp2p; set host = 'libp2p'")
         if self.metrics is not None:
@@ -215,11 +215,11 @@ class NodeConfig:
         preset = self.preset_of(kind)
         if preset not in kind.presets:
             raise ValueError(f"router {kind.name} has no preset {preset!r}; it has {', '.join(kind.presets)}")
-        here: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
+        fixed: dict[str, object] = {"hello": True, "coalesce": True, "validate": True}
         _, base = preset_values(kind.presets, preset, self.parameters)
-        made_from = arguments(kind.presets)
-        own = {name: value for name, value in self.parameters.items() if name not in made_from}
-        values = {**merged({**base, **self._bounds(kind)}, own), **here}
+        preset_arguments = arguments(kind.presets)
+        own = {name: value for name, value in self.parameters.items() if name not in preset_arguments}
+        values = {**merged({**base, **self._bounds(kind)}, own), **fixed}
         if values.get("score") is not None and "places_per_address" not in self.parameters:
             values["places_per_address"] = 0  # not needed: the score limits peers per address (P6)
         return kind, kind.parameters.from_mapping(values)

@@ -55,7 +55,7 @@ class MetricsServer:
     Traffic and connections are counted from its creation on, so create it before the host has connections.
     """
 
-    def __init__(self, config: NodeConfig, host: NodeHost, driver: Driver, news: AddressBoard) -> None:
+    def __init__(self, config: NodeConfig, host: NodeHost, driver: Driver, board: AddressBoard) -> None:
         kind, _ = config.router_parameters()
         self._about = (("router", kind.name), ("preset", config.preset_of(kind)), ("host", config.host))
         self._traffic = driver.observers.traffic = Traffic()
@@ -65,7 +65,7 @@ class MetricsServer:
         self._config = config
         self._host = host
         self._driver = driver
-        self._news = news
+        self._board = board
         self._server = answering({"/metrics": self._metrics, "/health": self._health, "/ready": self._ready})
         self._shown = Answer(b"")
         self._stale_s = 0.0
@@ -117,7 +117,7 @@ class MetricsServer:
             return self._health()
         if self._config.listen and not self._host.addresses:
             return _unavailable("the node does not listen")
-        states = {news.address: news.state for news in self._news.latest}
+        states = {news.address: news.state for news in self._board.latest}
         bootstrap = {str(Multiaddr.parse(address)) for address in self._config.bootstrap}
         named = [state for address in bootstrap if (state := states.get(address)) is not AddressState.OWN]
         if named and AddressState.CONNECTED not in named:
@@ -160,12 +160,12 @@ def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
     router = driver.router
     subscribed, mesh = family("gossipsub_topic_peers_counts"), family("gossipsub_mesh_peer_counts")
     for topic in [topic for topic in traffic.topics if topic in router.joined]:
-        view, label = router.peers.in_topic(topic), _topic(topic)
+        view, label = router.peers.in_topic(topic), _topic_label(topic)
         subscribed.add(len(view.native) + len(view.flood), label)
         mesh.add(len(router.strategy.mesh_peers(topic)), label)
     yield from (subscribed, mesh)
     all_topics: list[tuple[Labels, TopicTraffic]] = [((), traffic.others)]
-    all_topics += [(_topic(topic), counts) for topic, counts in traffic.topics.items()]
+    all_topics += [(_topic_label(topic), counts) for topic, counts in traffic.topics.items()]
     for name, (figure, text) in TABLE["topics"].items():
         counter = Family(name, Kind.COUNTER, text)
         for label, counts in all_topics:
@@ -178,7 +178,7 @@ def _topics(driver: Driver, traffic: Traffic) -> Iterator[Family]:
     yield rejected
 
 
-def _topic(topic: TopicId) -> Labels:
+def _topic_label(topic: TopicId) -> Labels:
     return (("topic", str(topic)),)
 
 

@@ -41,7 +41,7 @@ from hearsay.node.meeting.discovery import Discovery
 from hearsay.node.meeting.rendezvous import Searches
 from hearsay.node.peer_standing import PeerScores, PeerWorth
 from hearsay.node.records import Records
-from hearsay.node.topic import JoinedTopics, Partials, Published, Reach, Topic
+from hearsay.node.topic import JoinedTopics, Partials, Published, Topic, WaitingPublishes
 from hearsay.node.trace_rows import TraceRows
 from hearsay.node.validation import Validator
 from hearsay.partial.exchange import DrivenApplication, Outcome
@@ -86,7 +86,7 @@ class Node:
             limits.topic_queue,
             limits.topic_queue_bytes,
         )
-        self._reach = Reach(lambda: self._running, limits.waiting_publishes)
+        self._waiting_publishes = WaitingPublishes(lambda: self._running, limits.waiting_publishes)
         self.confirmed: frozenset[PeerId] | None = None
         """After `close`: the peers that have confirmed all bytes that were sent to them. None before `close`, or if
         the host cannot know."""
@@ -282,7 +282,7 @@ class Node:
         if joined is None:
             self._require_router()
             raise ValueError(f"topic {topic!r} is not joined")
-        self._reach.forget(topic)
+        self._waiting_publishes.forget(topic)
         self._running.feed(Leave(topic))
         self._partials.leave(topic)
         joined.end(StopAsyncIteration())
@@ -301,16 +301,16 @@ class Node:
         self._require_router()
         self._check_topic(topic)
         message = self._write(topic, data)
-        number = raw(message.id)
+        message_id = raw(message.id)
         check_fits(message, self.config.limits.rpc)
         await driver.validation.check_own(message)
         self._require_router()
         if wait_for_peers and not self.reaches_somebody(topic):
-            self._reach.wait_with(topic, message)
-            return Published(number, 0, 0, True)
+            self._waiting_publishes.add(topic, message)
+            return Published(message_id, 0, 0, True)
         sent, dropped = driver.publish(Publish(message))
         self._require_router()
-        return Published(number, sent - dropped, dropped, False)
+        return Published(message_id, sent - dropped, dropped, False)
 
     def _write(self, topic: str, data: bytes) -> Message:
         driver = self._running
@@ -328,7 +328,7 @@ class Node:
 
     def waiting(self, topic: str) -> int:
         """Return the number of messages of this node in a topic that wait until they would reach a peer."""
-        return self._reach.waiting(topic)
+        return self._waiting_publishes.count(topic)
 
     def reaches_somebody(self, topic: str) -> bool:
         """Return True if a message of a topic would be sent to a peer if it were published now.
@@ -336,13 +336,13 @@ class Node:
         In a joined topic of a router with a mesh, the topic needs a mesh peer, or a subscriber that only floods.
         Otherwise any connected peer that is subscribed to the topic suffices.
         """
-        return self._reach.reaches(topic)
+        return self._waiting_publishes.reaches(topic)
 
     async def wait_for_peers(self, topic: str, within_s: float | None = None) -> bool:
         """Wait until a message of a topic would reach a peer, then return True. Return False after `within_s`
         seconds; None is no limit. Raises `RouterFailed` if the router has failed.
         """
-        return await self._reach.wait_for_peer(topic, within_s)
+        return await self._waiting_publishes.wait_for_peer(topic, within_s)
 
     async def make_room(self, within_s: float) -> bool:
         """Wait until the queues of peers that are more than half full are empty, then return True. Return False after
@@ -426,10 +426,10 @@ class Node:
                 self._partials.perform(report)
             case Reachable():
                 if self.failure is None:
-                    self._reach.changed()
+                    self._waiting_publishes.publish_reachable()
             case RouterFailed():
                 self._topics.fail(report)
-                self._reach.wake()
+                self._waiting_publishes.wake()
                 if self._closing is None:
                     self._closing = asyncio.get_running_loop().create_task(self._close())
             case _:

@@ -320,7 +320,7 @@ class PeerInput:
             return rpc, stop
         rpc, records = split_records(rpc)
         assert rpc.control is not None
-        self.allowance.left -= _parts(rpc.control) + len(records)
+        self.allowance.left -= _control_cost(rpc.control) + len(records)
         if dialling is Dialling.BY_ROUTER and self._episub:
             events.extend(AddressReceived(record, peer, None) for record in records)
         exchanged = self._receiver.exchanged_peers
@@ -447,7 +447,7 @@ def _unproven(examined: _Examined) -> list[Message]:
     return [message for message, fault in examined if fault is None and message.signature is not None]
 
 
-def _parts(control: Control) -> int:
+def _control_cost(control: Control) -> int:
     """Return the number of parts that a control message takes from the allowance."""
     ids = sum([len(part.ids) for part in (*control.ihave, *control.iwant, *control.idontwant)])
     ids += sum([len(part.peers) for part in control.prune])

@@ -36,7 +36,7 @@ class Records:
         self._sequence_file: SequenceFile | None = None
         self.metrics: MetricsServer | None = None
 
-    def begin(self, driver: Driver, host: NodeHost, news: AddressBoard) -> None:
+    def begin(self, driver: Driver, host: NodeHost, board: AddressBoard) -> None:
         """Start the records. Call this before the host has connections.
 
         Raises `SequenceFileError`, `RunFolderError` or `OSError` if a file or the folder of the trace cannot be used.
@@ -52,7 +52,7 @@ class Records:
         if self._config.metrics is not None:
             from hearsay.node.metrics_server import MetricsServer
 
-            self.metrics = MetricsServer(self._config, host, driver, news)
+            self.metrics = MetricsServer(self._config, host, driver, board)
 
     async def serve_metrics(self) -> None:
         """Serve the metrics if they are configured. Raises `OSError` if the address cannot be used."""

@@ -41,7 +41,7 @@ class SequenceNumbers:
         self.changes = 0
         """Number of sequence numbers marked as used since the start."""
         for author, number in highest:
-            self._keep(author, _Author(number, _ALL_TAKEN))
+            self._store(author, _Author(number, _ALL_TAKEN))
 
     def is_new(self, author: PeerId, number: bytes) -> bool:
         known = self._authors.get(author)
@@ -61,7 +61,7 @@ class SequenceNumbers:
             known.taken = known.taken << ahead & _ALL_TAKEN if ahead < WINDOW else 0
             known.highest = value
         known.taken |= 1 << known.highest - value
-        self._keep(author, known)
+        self._store(author, known)
         self.changes += 1
         return True
 
@@ -69,7 +69,7 @@ class SequenceNumbers:
         """Return the highest number of each author. The author whose latest new number is the oldest comes first."""
         return [(author, known.highest) for author, known in self._authors.items()]
 
-    def _keep(self, author: PeerId, known: _Author) -> None:
+    def _store(self, author: PeerId, known: _Author) -> None:
         self._authors[author] = known
         if len(self._authors) > self._limit:
             self._authors.popitem(last=False)
@@ -179,7 +179,7 @@ def _read(path: Path) -> list[tuple[PeerId, int]]:
     except FileNotFoundError:
         return []
     except SequenceFileError as error:
-        raise SequenceFileError(f"{path}: {error}; restore or remove it (earlier messages can then pass)") from None
+        raise SequenceFileError(f"{path}: {error}; restore it, or remove it and risk replays") from None
 
 
 def _locked(path: Path) -> int:

@@ -209,7 +209,7 @@ class Topic:
         return await self.next()
 
 
-class Reach:
+class WaitingPublishes:
     """Messages of this node that wait until they would reach a peer.
 
     `driver` returns the running driver. At most `most` messages of a topic wait; the oldest is dropped first.
@@ -226,11 +226,11 @@ class Reach:
         """Return True if a message of a topic would reach a peer if it were published now."""
         return self._driver().router.strategy.reaches(topic)
 
-    def waiting(self, topic: str) -> int:
+    def count(self, topic: str) -> int:
         return len(self._messages.get(topic, ()))
 
-    def wait_with(self, topic: str, message: Message) -> None:
-        """Keep a message until it would reach a peer, and then publish it."""
+    def add(self, topic: str, message: Message) -> None:
+        """Store a message until it would reach a peer, and then publish it."""
         waiting = self._messages.setdefault(topic, deque())
         waiting.append(message)
         if len(waiting) > self._most:
@@ -255,7 +255,7 @@ class Reach:
     def forget(self, topic: str) -> None:
         self._messages.pop(topic, None)
 
-    def changed(self) -> None:
+    def publish_reachable(self) -> None:
         """Publish the waiting messages that now reach a peer, and wake the callers of `wait_for_peer`."""
         for topic in [topic for topic in self._messages if self.reaches(topic)]:
             for message in self._messages.pop(topic):

@@ -90,10 +90,11 @@ class _Numbers:
         self._show = show
         self._numbers: dict[Identifier, int] = {read(text): number for number, text in enumerate(texts)}
 
-    def known(self, name: Identifier) -> int:
+    def find(self, name: Identifier) -> int:
+        """Return the number of a name; NONE for an unknown name."""
         return self._numbers.get(name, NONE)
 
-    def of(self, name: Identifier, most: int | None = None) -> int:
+    def add(self, name: Identifier, most: int | None = None) -> int:
         """Return the number of a name. A new name gets the next number, or NONE if there are `most` names already."""
         number = self._numbers.get(name)
         if number is None:
@@ -127,7 +128,7 @@ class TraceRows:
         self._topics = _Numbers(topics, str, str)
         self._messages: dict[int, MessageFacts] = {}
         """Facts about the messages of the rows that are not written yet, by number of the message."""
-        self._own = self._peers.of(node)
+        self._own = self._peers.add(node)
 
     def parts(self, rpc: Rpc, vias: Sequence[Via]) -> tuple[TracedPart, ...]:
         """Return the facts for the rows of an RPC that waits to be sent. The caller stores them until the RPC is sent
@@ -143,10 +144,10 @@ class TraceRows:
         return tuple(found)
 
     def sent(self, peer: PeerId, parts: Iterable[TracedPart]) -> None:
-        self._parts(send_rpc_row, peer, parts, NONE)
+        self._part_rows(send_rpc_row, peer, parts, NONE)
 
     def dropped(self, peer: PeerId, parts: Iterable[TracedPart], reason: Reason) -> None:
-        self._parts(drop_rpc_row, peer, parts, reason)
+        self._part_rows(drop_rpc_row, peer, parts, reason)
 
     def received(self, peer: PeerId, rpc: Rpc) -> None:
         own, remote, now = self._own, self._peer(peer), self._clock
@@ -154,13 +155,13 @@ class TraceRows:
             message = NONE if place is None else message_number(rpc.messages[place].id)
             number = self._number_of(topic)
             if kind is PartKind.SUBSCRIBE and topic is not None:
-                number = self._topics.of(topic, MAX_OTHER_TOPICS)
+                number = self._topics.add(topic, MAX_OTHER_TOPICS)
             self._row(recv_rpc_row(now(), own, remote, (kind, number, message, NONE, size, count, NONE)))
 
     def delivered(self, action: Deliver) -> None:
         sender = action.received_from
         remote = NONE if sender is None else self._peer(sender)
-        topic, message = self._topics.of(action.message.topic), self._named(action.message)
+        topic, message = self._topics.add(action.message.topic), self._named(action.message)
         self._row(deliver_row(self._clock(), self._own, remote, topic, message, NONE, NONE))
 
     def happened(self, action: TraceAction) -> None:
@@ -171,14 +172,14 @@ class TraceRows:
                 self._row(connected(self._clock(), own, self._peer(action.peer)))
             case TopicJoined() | TopicLeft():
                 membership = join_row if isinstance(action, TopicJoined) else leave_row
-                self._row(membership(self._clock(), own, self._topics.of(action.topic)))
+                self._row(membership(self._clock(), own, self._topics.add(action.topic)))
             case PeerGrafted() | PeerPruned():
                 event = TraceEvent.GRAFT if isinstance(action, PeerGrafted) else TraceEvent.PRUNE
-                self._link(event, action.peer, action.topic)
+                self._link_row(event, action.peer, action.topic)
             case OverlayChanged():
-                self._link(OVERLAY_EVENTS[action.change], action.peer, action.topic)
+                self._link_row(OVERLAY_EVENTS[action.change], action.peer, action.topic)
             case MessagePublished():
-                topic, message = self._topics.of(action.message.topic), self._named(action.message)
+                topic, message = self._topics.add(action.message.topic), self._named(action.message)
                 self._row(publish_row(self._clock(), own, topic, message, 0, len(action.message.data)))
             case DuplicateReceived():
                 remote = NONE if action.peer is None else self._peer(action.peer)
@@ -190,10 +191,10 @@ class TraceRows:
                 self._row(reject_row(self._clock(), kind, own, remote, topic, message, 1, action.reason))
             case CopyWithheld():
                 copy = self.parts(Rpc(messages=(action.message,)), (action.via,))
-                self._parts(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
+                self._part_rows(drop_rpc_row, action.peer, copy, Reason.UNWANTED)
             case NamedPeerDialled():
-                named = self._peers.of(action.peer, MAX_PEERS // 2)
-                self._row(formed_row(TraceEvent.DIAL, self._clock(), own, named, self._topics.of(action.topic)))
+                named = self._peers.add(action.peer, MAX_PEERS // 2)
+                self._row(formed_row(TraceEvent.DIAL, self._clock(), own, named, self._topics.add(action.topic)))
             case PartDropped():
                 remote, kind, count = self._peer(action.peer), action.kind, action.count
                 self._row(reject_row(self._clock(), kind, own, remote, NONE, NONE, count, action.reason))
@@ -211,15 +212,15 @@ class TraceRows:
 
     def _peer(self, peer: Identifier) -> int:
         """Return the number of a connected peer, or NONE if there is no room for its name."""
-        return self._peers.of(peer, MAX_PEERS)
+        return self._peers.add(peer, MAX_PEERS)
 
     def _number_of(self, topic: Identifier | None) -> int:
-        return NONE if topic is None else self._topics.known(topic)
+        return NONE if topic is None else self._topics.find(topic)
 
-    def _link(self, event: TraceEvent, peer: Identifier, topic: Identifier) -> None:
-        self._row(formed_row(event, self._clock(), self._own, self._peer(peer), self._topics.of(topic)))
+    def _link_row(self, event: TraceEvent, peer: Identifier, topic: Identifier) -> None:
+        self._row(formed_row(event, self._clock(), self._own, self._peer(peer), self._topics.add(topic)))
 
-    def _parts(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
+    def _part_rows(self, row: _PartRow, peer: Identifier, parts: Iterable[TracedPart], last: int) -> None:
         """Write a row for each part. `last` is the last argument of `row`: the reason of a drop, otherwise NONE."""
         own, remote, now = self._own, self._peer(peer), self._clock
         for kind, topic, message, facts, size, count, via in parts:
@@ -240,8 +241,8 @@ class TraceRows:
         number = message_number(message.id)
         known = self._messages.get(number)
         if known is None:
-            author = NONE if message.source is None else self._peers.of(message.source, MAX_PEERS // 2)
-            topic, size = self._topics.of(message.topic), len(message.data)
+            author = NONE if message.source is None else self._peers.add(message.source, MAX_PEERS // 2)
+            topic, size = self._topics.add(message.topic), len(message.data)
             known = topic, author, size, self._clock(), _id_bytes(message.id)
         return number, known
 

@@ -151,7 +151,7 @@ class Validation:
         for declared in tuple(self._validators.get(message.topic, ())):
             deadline_s = self._limits.validation_s
             async with asyncio.timeout(deadline_s):
-                on_thread = _of_thread(self._submit(declared, message)) if declared.threads else None
+                on_thread = _thread_answer(self._submit(declared, message)) if declared.threads else None
                 answer = declared.validator(message) if on_thread is None else on_thread
                 verdict = _verdict(await answer if isawaitable(answer) else answer)
             if verdict is not Verdict.ACCEPT:
@@ -230,7 +230,7 @@ class Validation:
                 loop.call_soon_threadsafe(self._thread_slots.leave, peer)
 
         job.add_done_callback(ended)
-        return _of_thread(job)
+        return _thread_answer(job)
 
     def _submit(self, declared: _DeclaredValidator, message: Message) -> Future[Answer | Awaitable[Answer]]:
         if self._pool is None:
@@ -329,7 +329,7 @@ class _Check:
     reserved: int = 0
 
 
-async def _of_thread(job: Future[Answer | Awaitable[Answer]]) -> Answer:
+async def _thread_answer(job: Future[Answer | Awaitable[Answer]]) -> Answer:
     answer = await asyncio.wrap_future(job)
     if isawaitable(answer):
         if iscoroutine(answer):

@@ -32,7 +32,7 @@ from hearsay.trace.folder.run_folder import DICTIONARIES
 from hearsay.trace.language.places import exactly, place_of
 from hearsay.trace.language.schema import CLASSES
 
-Known: TypeAlias = Mapping[str, str]
+RunConditions: TypeAlias = Mapping[str, str]
 """SQL conditions by figure. Each selects the rows of those runs for which table `measured` says that the figure is
 known."""
 _OF_RUN = ("run", "run_start_us", "run_end_us", "simulated", "window_us", "stretch_s")
@@ -114,7 +114,7 @@ class Frames(Protocol):
     """The DataFrames that the SQL of a table can name: those of a trace, and other tables."""
 
     @property
-    def known(self) -> Known: ...
+    def is_measured(self) -> RunConditions: ...
 
     def query(self, text: str) -> DataFrame:
         """Return the result of a SQL text with names in braces, as `Trace.query` does."""

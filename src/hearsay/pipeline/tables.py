@@ -39,7 +39,7 @@ from hearsay.pipeline.questions import (
     scores,
     traffic,
 )
-from hearsay.pipeline.rows import Frames, Known, Trace, commented, named_in
+from hearsay.pipeline.rows import Frames, RunConditions, Trace, commented, named_in
 from hearsay.trace.language.places import exactly
 
 Result = TypeVar("Result")
@@ -99,9 +99,9 @@ class Tables:
         return _declared(name, self._frame(name))
 
     @property
-    def known(self) -> Known:
+    def is_measured(self) -> RunConditions:
         self._result("measured")
-        return quality.known(self._trace, self.arrow["measured"])
+        return quality.is_measured(self._trace, self.arrow["measured"])
 
     def query(self, text: str) -> DataFrame:
         """Return the result of a SQL text. A name in braces is that of a table or of a DataFrame of the trace."""

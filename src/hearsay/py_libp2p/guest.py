@@ -314,11 +314,11 @@ def group_of(address: Multiaddr | None) -> str:
     return address_group(address.parts[0][1]) if address is not None else ""
 
 
-def their_id(peer: PeerId) -> Any:
+def py_libp2p_id(peer: PeerId) -> Any:
     return import_extra("libp2p.peer.id").ID(peer)
 
 
-def their_address(address: Multiaddr) -> Any:
+def py_libp2p_address(address: Multiaddr) -> Any:
     return import_extra("multiaddr").Multiaddr(str(address))
 
 

@@ -33,9 +33,9 @@ from hearsay.py_libp2p.guest import (
     each_interface,
     group_of,
     import_extra,
+    py_libp2p_address,
+    py_libp2p_id,
     remote_address_of,
-    their_address,
-    their_id,
     without_peer,
 )
 
@@ -93,7 +93,7 @@ class PyLibp2pHost(NodeHost):
             raise ValueError(f"{address}: this host listens only on {self.kinds}")
         guest = await self._started()
         network = self._under.get_network()
-        if not await guest.call(network.listen, their_address(address)):
+        if not await guest.call(network.listen, py_libp2p_address(address)):
             raise OSError(f"cannot listen at {address}")
         return self.addresses
 
@@ -129,7 +129,7 @@ class PyLibp2pHost(NodeHost):
         if guest is None or peer not in self._connections:
             raise StreamClosed(f"{to_text(peer)} is not connected")
         try:
-            under = await guest.call(self._under.new_stream, their_id(peer), list(protocols))
+            under = await guest.call(self._under.new_stream, py_libp2p_id(peer), list(protocols))
         except Exception as error:
             reason = _reason(error)
             if "not supported" in reason:
@@ -154,7 +154,7 @@ class PyLibp2pHost(NodeHost):
 
     def disconnect(self, peer: PeerId) -> None:
         if self._guest is not None and peer in self._connections:
-            self._guest.call(self._under.disconnect, their_id(peer))
+            self._guest.call(self._under.disconnect, py_libp2p_id(peer))
 
     async def close(self) -> None:
         """Close the host. Unsent bytes may be lost. Return None: the host does not know what peers have received."""
@@ -200,7 +200,7 @@ class PyLibp2pHost(NodeHost):
             key_pair=keys,
             sec_opt={noise.PROTOCOL_ID: noise.Transport(libp2p_keypair=keys, noise_privkey=noise_key)},
             muxer_preference="YAMUX",
-            listen_addrs=[their_address(Multiaddr.parse(address)) for address in _EXAMPLES],
+            listen_addrs=[py_libp2p_address(Multiaddr.parse(address)) for address in _EXAMPLES],
             connection_config=connection_config(self._fitted.connections),
         )
         self._under.get_network().connection_gate = Gate(lambda address: self.admits(None, address))
@@ -224,12 +224,12 @@ class PyLibp2pHost(NodeHost):
 
     async def _connect(self, peer: PeerId, address: Multiaddr) -> None:
         """Dial this address. If the peer is not connected, first make py-libp2p forget its other addresses."""
-        theirs = their_id(peer)
+        theirs = py_libp2p_id(peer)
         if peer not in self._connections:
             network = self._under.get_network()
             network.unblock_peer(theirs)  # py-libp2p blocks a peer for a minute after a failed dial
             self._under.get_peerstore().clear_addrs(theirs)
-        info = import_extra("libp2p.peer.peerinfo").PeerInfo(theirs, [their_address(without_peer(address))])
+        info = import_extra("libp2p.peer.peerinfo").PeerInfo(theirs, [py_libp2p_address(without_peer(address))])
         await self._under.connect(info)
 
     def _offer(self, protocol: str) -> None:
@@ -340,7 +340,7 @@ async def _end(network: Any, peer: PeerId, connections: Sequence[Any]) -> None:
     """Close connections whose sockets may be blocked. Runs in trio."""
     trio = import_extra("trio")
     with trio.move_on_after(1):
-        await network.close_peer(their_id(peer))
+        await network.close_peer(py_libp2p_id(peer))
     for connection in connections:
         with trio.move_on_after(1), suppress(Exception):
             await connection.close()

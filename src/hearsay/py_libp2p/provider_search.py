@@ -19,7 +19,7 @@ from typing import Any
 from hearsay.libp2p.names.multiaddr import Multiaddr
 from hearsay.libp2p.names.peer_id import PeerId
 from hearsay.libp2p.rendezvous import readable_addresses
-from hearsay.py_libp2p.guest import import_extra
+from hearsay.py_libp2p.guest import import_extra, py_libp2p_id
 from hearsay.py_libp2p.host import PyLibp2pHost
 
 INTERVAL_S = 30.0
@@ -47,14 +47,14 @@ class ProviderSearch:
     """Maximum seconds between two searches, without the random part."""
 
     def __post_init__(self) -> None:
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._dht: Any = None
         self._task = asyncio.ensure_future(self._search())
-        self._host.on_peer_up.append(lambda _: self._news.set())
+        self._host.on_peer_up.append(lambda _: self._wake.set())
 
     def topic_joined(self) -> None:
         """Start the next search as soon as the current search has ended."""
-        self._news.set()
+        self._wake.set()
 
     async def close(self) -> None:
         self._task.cancel()
@@ -75,14 +75,14 @@ class ProviderSearch:
             await asyncio.wait([ready, service], return_when=asyncio.FIRST_COMPLETED)
             wait_s = FIRST_INTERVAL_S
             while not service.done():
-                self._news.clear()
+                self._wake.clear()
                 try:
                     await self._host.call(self._round, list(self.topics()))
                 except Exception as error:  # lookups of py-libp2p may raise anything; the next round tries again
                     _log.info("a search in the DHT failed: %s", error)
                 try:
                     async with asyncio.timeout(wait_s * (1 + random() / 2)):
-                        await self._news.wait()
+                        await self._wake.wait()
                     wait_s = FIRST_INTERVAL_S
                 except TimeoutError:
                     wait_s = min(2 * wait_s, self.interval_s)
@@ -93,7 +93,7 @@ class ProviderSearch:
     async def _round(self, topics: list[str]) -> None:
         """Provide and look up the keys of the topics once. Runs in trio."""
         for peer in list(self._host.connections):
-            await self._dht.add_peer(import_extra("libp2p.peer.id").ID(peer))
+            await self._dht.add_peer(py_libp2p_id(peer))
         store = self._dht.provider_store
         for key in map(key_of, topics):
             await store.provide(key)

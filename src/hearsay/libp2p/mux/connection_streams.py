@@ -259,12 +259,12 @@ class ConnectionStreams:
             negotiating.fail(MultistreamError(f"no protocol was agreed within {self._limits.negotiation_s:g} s"))
             stream.reset()
 
-    def _end_for_memory(self, stream: Stream, streams_own: bool, peers_own: bool) -> None:
+    def _end_for_memory(self, stream: Stream, over_stream_limit: bool, over_peer_limit: bool) -> None:
         if stream.was_reset or self._connection.closed:
             return
-        if streams_own or peers_own:
+        if over_stream_limit or over_peer_limit:
             self._connection.report_over_limit()
-        if peers_own:
+        if over_peer_limit:
             self._connection.expel()
         else:
             stream.reset()

@@ -47,7 +47,7 @@ def _unpack_name(raw: bytes) -> str:
     return name
 
 
-def _of_port(name: str, code: int) -> _Protocol:
+def _port_protocol(name: str, code: int) -> _Protocol:
     return _Protocol(name, code, 2, _pack_port, lambda raw: str(int.from_bytes(raw, "big")))
 
 
@@ -59,7 +59,7 @@ _P2P = _Protocol("p2p", 421, -1, peer_id.from_text, lambda raw: peer_id.to_text(
 _PROTOCOLS = (
     _Protocol("ip4", 4, 4, lambda text: IPv4Address(text).packed, lambda raw: str(IPv4Address(raw))),
     _Protocol("ip6", 41, 16, lambda text: IPv6Address(text).packed, lambda raw: str(IPv6Address(raw))),
-    *(_of_port(name, code) for name, code in (("tcp", 6), ("udp", 273))),
+    *(_port_protocol(name, code) for name, code in (("tcp", 6), ("udp", 273))),
     *(_Protocol(name, code, -1, _pack_name, _unpack_name) for name, code in _NAMES.items()),
     *(_Protocol(name, code, 0, lambda _: b"", lambda _: "") for name, code in _FLAGS.items()),
     _P2P,

@@ -76,7 +76,7 @@ class BookLimits:
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     source: str
     sequence: int = -1
     envelope: bytes | None = None
@@ -84,7 +84,7 @@ class _Known:
     claimed: tuple[Multiaddr, ...] = ()
 
 
-_UNKNOWN = _Known("")
+_NO_ENTRY = _Entry("")
 """The entry of a peer that is not in the book. It never changes."""
 
 
@@ -92,7 +92,7 @@ class AddressBook:
     def __init__(self, can_dial: Callable[[Multiaddr], bool], limits: BookLimits | None = None) -> None:
         self._can_dial = can_dial
         self._limits = limits or BookLimits()
-        self._known: dict[PeerId, _Known] = {}
+        self._known: dict[PeerId, _Entry] = {}
         self._sources: dict[str, dict[PeerId, None]] = {}
         """The peers of each source, in the order of arrival."""
 
@@ -137,24 +137,24 @@ class AddressBook:
     def addresses(self, peer: PeerId) -> tuple[Multiaddr, ...]:
         """Return the addresses to dial: signed and unsigned addresses in turn. The result is empty for an unknown
         peer."""
-        known = self._known.get(peer, _UNKNOWN)
+        known = self._known.get(peer, _NO_ENTRY)
         by_turns = chain.from_iterable(zip_longest(known.signed, known.claimed))
         return tuple(dict.fromkeys(address for address in by_turns if address is not None))[: self._limits.addresses]
 
     def record(self, peer: PeerId) -> bytes | None:
         """Return a peer's signed record; None if there is none."""
-        return self._known.get(peer, _UNKNOWN).envelope
+        return self._known.get(peer, _NO_ENTRY).envelope
 
     def source(self, peer: PeerId) -> str:
         """Return the source to which the entry of a peer belongs; an empty text without an entry."""
-        return self._known.get(peer, _UNKNOWN).source
+        return self._known.get(peer, _NO_ENTRY).source
 
     def _usable(self, peer: PeerId, addresses: tuple[Multiaddr, ...]) -> tuple[Multiaddr, ...]:
         """Return the addresses that can be dialled and do not name another peer, each with the id of `peer`."""
         named = (address for address in addresses if address.peer in (None, peer) and self._can_dial(address))
         return tuple(dict.fromkeys(address.with_peer(peer) for address in named))[: self._limits.addresses]
 
-    def _entry_for(self, peer: PeerId, source: str, by_itself: bool) -> _Known:
+    def _entry_for(self, peer: PeerId, source: str, by_itself: bool) -> _Entry:
         """Return the entry of a peer. Create a missing entry. If `by_itself` is True, because the peer itself sent
         the record, move an existing entry to `source`.
 
@@ -172,7 +172,7 @@ class AddressBook:
             greatest = max(self._sources.values(), key=len)
             self._drop(next(iter(greatest)))
         self._sources.setdefault(source, {})[peer] = None
-        known = known or _Known(source)
+        known = known or _Entry(source)
         known.source = source
         self._known[peer] = known
         return known

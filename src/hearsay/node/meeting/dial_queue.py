@@ -100,8 +100,9 @@ class DialQueue:
         self._source_of: dict[PeerId, str] = {}
         self._dialling: dict[PeerId, tuple[Multiaddr, ...]] = {}
         """Peers that are being dialled, with all their addresses."""
-        self._of_source: Counter[str] = Counter()
-        self._of_address: Counter[str] = Counter()
+        self._running_by_source: Counter[str] = Counter()
+        self._running_by_group: Counter[str] = Counter()
+        """The numbers of running dials by source, and by address group."""
         self._failures: dict[PeerId, tuple[int, float]] = {}
         """By peer: the number of successive failures, and the time until which the peer is not dialled."""
         self._address_rates: Rates[str] = Rates(now_s, self._limits.address_rate)
@@ -144,7 +145,7 @@ class DialQueue:
         free_in_s = cache(self._free_in_s)
         for source in list(self._waiting):
             most = self._limits.second_tries if source == AGAIN else self._limits.of_source
-            if self._of_source[source] >= most:
+            if self._running_by_source[source] >= most:
                 continue
             for due_s, planned in self._waiting[source].values():
                 if due_s > now_s:
@@ -164,8 +165,8 @@ class DialQueue:
         """Record the end of a dial; `reached` is True if the peer is connected. After the first failure, queue a
         second attempt."""
         addresses = self._dialling.pop(planned.peer)
-        self._of_source -= Counter((planned.source,))
-        self._of_address -= Counter(planned.groups)
+        self._running_by_source -= Counter((planned.source,))
+        self._running_by_group -= Counter(planned.groups)
         if reached:
             self._failures.pop(planned.peer, None)
             return
@@ -190,7 +191,7 @@ class DialQueue:
     def _free_in_s(self, group: str) -> float:
         """Return the seconds until an address group may be dialled; infinite while it has its maximum of dials."""
         most = self._limits.of_names if group == _NAMES else self._limits.of_address
-        return self._address_rates.remaining_wait_s(group) if self._of_address[group] < most else inf
+        return self._address_rates.remaining_wait_s(group) if self._running_by_group[group] < most else inf
 
     def _enqueue(self, planned: PlannedDial, due_s: float) -> PeerId | None:
         if planned.peer in self:
@@ -218,8 +219,8 @@ class DialQueue:
         addresses = tuple(sorted(usable, key=lambda address: _group(address) == _NAMES))
         begun = PlannedDial(planned.peer, planned.source, addresses, planned.patience_s, frozenset(free))
         self._dialling[planned.peer] = planned.addresses
-        self._of_source[begun.source] += 1
-        self._of_address.update(begun.groups)
+        self._running_by_source[begun.source] += 1
+        self._running_by_group.update(begun.groups)
         self._rates.use_or_wait_s(None)
         for group in begun.groups:
             self._address_rates.use_or_wait_s(group)

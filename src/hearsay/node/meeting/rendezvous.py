@@ -21,7 +21,7 @@ from typing import Any
 from hearsay.libp2p.mux.stream import StreamClosed
 from hearsay.libp2p.names.errors import DialError, EncodingError, ProtocolError
 from hearsay.libp2p.names.multiaddr import Multiaddr
-from hearsay.libp2p.names.peer_id import PeerId
+from hearsay.libp2p.names.peer_id import PeerId, to_text
 from hearsay.libp2p.node_host import NodeHost, Tasks
 from hearsay.libp2p.rendezvous import (
     DEFAULT_TTL_S,
@@ -224,7 +224,7 @@ class RendezvousSearch:
             if status == Status.OK:
                 break
         else:
-            _log.warning("a rendezvous point refuses topic %r with status %d", topic, status)
+            _log.warning("rendezvous point %s refuses topic %r with status %d", to_text(point), topic, status)
         registered[topic] = now_s
 
     async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes], source: str) -> None:

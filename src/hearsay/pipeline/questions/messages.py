@@ -184,7 +184,7 @@ def messages(frames: Frames) -> DataFrame:
     """Return the table `messages` with one more column, `repeated`: the number of deliveries after the first one at
     the same node."""
     percentiles = ", ".join(f"{percentile('latencies', each)} as p{each}_us" for each in (50, 90, 99))
-    delivery = frames.known["delivery"]
+    delivery = frames.is_measured["delivery"]
     times = ", ".join(f"if({delivery}, {reached(each)}, null) as t{each}_us" for each in (50, 90, 99, 100))
     return frames.query(f"""
         with counted as (

@@ -55,7 +55,7 @@ def observers(frames: Frames) -> DataFrame:
 def churn(frames: Frames) -> DataFrame:
     """Return the table `churn`. Each stretch has a row with topic null, in which figures of messages are 0, and a row
     for each topic in which messages were published."""
-    known = frames.known["nodes_up"]
+    measured = frames.is_measured["nodes_up"]
     return frames.query(f"""
         with places as (
           select run, stretch_s as seconds,
@@ -70,8 +70,8 @@ def churn(frames: Frames) -> DataFrame:
                  sum(coalesce(came, 0) - coalesce(went, 0)) over (partition by p.run order by p.place) as nodes_up
           from places p left join changes c on p.run = c.run and p.place = c.place),
         changed as (
-          select run, place, seconds, if({known}, nodes_up, null) as nodes_up,
-                 if({known}, came, null) as came, if({known}, went, null) as went
+          select run, place, seconds, if({measured}, nodes_up, null) as nodes_up,
+                 if({measured}, came, null) as came, if({measured}, went, null) as went
           from nodes),
         published as (
           select run, topic, (published_us - run_start_us) div (stretch_s * 1000000) as place, count(*) as messages,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hearsay.pipeline.rows import Frames, Known, Trace, of_runs
+from hearsay.pipeline.rows import Frames, RunConditions, Trace, of_runs
 
 FIGURES = ("delivery", "hops", "bytes_out", "bytes_in", "evenness", "mesh_shape", "nodes_up", "state")
 _REASONS = """
@@ -51,7 +51,7 @@ def measured(frames: Frames) -> DataFrame:
         select run, figure, reason is null as measured, reason from judged""")
 
 
-def known(trace: Trace, measured: Any) -> Known:
+def is_measured(trace: Trace, measured: Any) -> RunConditions:
     """Return the SQL conditions by figure; `measured` is the table of that name, as an Arrow table."""
     rows = measured.to_pylist()
     runs = {figure: {row["run"] for row in rows if row["figure"] == figure and row["measured"]} for figure in FIGURES}

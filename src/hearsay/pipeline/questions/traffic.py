@@ -33,13 +33,13 @@ def traffic(frames: Frames) -> DataFrame:
             f"where event = 'recv_rpc' or {ARRIVES} or {VANISHES}) "
             f"where node is not null group by {{run}}, topic, node{by_kind})"
         )
-    known = frames.known
+    measured = frames.is_measured
     return frames.query(f"""
         with sides as ({" union all ".join(pieces)}),
         summed as (
           select run, topic, node, kind, {_SUMS} from sides where kind is not null group by run, topic, node, kind)
-        select run, topic, node, kind, parts_out, ids_out, if({known["bytes_out"]}, bytes_out, null) as bytes_out,
-               parts_in, ids_in, if({known["bytes_in"]}, bytes_in, null) as bytes_in
+        select run, topic, node, kind, parts_out, ids_out, if({measured["bytes_out"]}, bytes_out, null) as bytes_out,
+               parts_in, ids_in, if({measured["bytes_in"]}, bytes_in, null) as bytes_in
         from summed""")
 
 
@@ -74,7 +74,7 @@ def control_shares(frames: Frames) -> DataFrame:
                       * coalesce(s.announced / nullif(w.announced, 0), s.total / nullif(w.named, 0), 0D) as extra
           from sums s join whole w using (run) left join loose l using (run) where topic is not null)
         select run, topic,
-               if({frames.known["bytes_out"]}, (control + extra) / nullif(total + extra, 0D), null)
+               if({frames.is_measured["bytes_out"]}, (control + extra) / nullif(total + extra, 0D), null)
                  as control_bytes_share
         from extras""")
 
@@ -103,9 +103,9 @@ def balance(frames: Frames) -> DataFrame:
           select run, topic, count(*) as nodes, sum(bytes) as total, max(bytes) as most,
                  cast(sum(rank * cast(bytes as decimal(19))) as double) as weighted
           from ranked group by run, topic)
-        select run, topic, nodes, if({frames.known["bytes_out"]}, total / nodes, null) as bytes_mean,
-               if({frames.known["bytes_out"]}, most, null) as bytes_max,
-               if({frames.known["evenness"]}, most / nullif(total / nodes, 0D), null) as max_over_mean,
-               if({frames.known["evenness"]} and total > 0,
+        select run, topic, nodes, if({frames.is_measured["bytes_out"]}, total / nodes, null) as bytes_mean,
+               if({frames.is_measured["bytes_out"]}, most, null) as bytes_max,
+               if({frames.is_measured["evenness"]}, most / nullif(total / nodes, 0D), null) as max_over_mean,
+               if({frames.is_measured["evenness"]} and total > 0,
                   2D * weighted / (cast(nodes as double) * nullif(total, 0)) - (nodes + 1D) / nodes, null) as gini
         from totals""")

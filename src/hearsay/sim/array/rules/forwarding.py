@@ -300,7 +300,7 @@ def publish_message(w: World, th: int, now: int, node: int, message: int, remote
         if is_in(w, node, topic):
             spread(w, th, now, node, message, 0, 0, OWN)
         else:
-            _to_candidates(w, th, message, native_subscribers(w, th, node, topic, 0), Via.FANOUT, -1)
+            _forward_to_candidates(w, th, message, native_subscribers(w, th, node, topic, 0), Via.FANOUT, -1)
         if not w[ALL_NATIVE]:
             _flood(w, th, now, node, message, -1)
     elif kind == MESHSUB:
@@ -349,7 +349,7 @@ def _flood_publish(w: World, th: int, now: int, node: int, message: int) -> None
         size = pick(w, th, state, size, max(0, places - served))
     if may_send_parts(w, node, topic):
         size = without_requesters(w, th, node, topic, size)
-    _to_candidates(w, th, message, size, Via.FLOOD_PUBLISH, -1)
+    _forward_to_candidates(w, th, message, size, Via.FLOOD_PUBLISH, -1)
 
 
 @kernel
@@ -409,7 +409,7 @@ def _to_direct(w: World, th: int, now: int, node: int, message: int, came_from: 
         known[size] = known[place]
         peer = peers(w)[known[place]]
         size += int(peer != came_from and peer != info[PUBLISHER])
-    _to_candidates(w, th, message, _recipients(w, th, now, node, message, Via.DIRECT, size), Via.DIRECT, -1)
+    _forward_to_candidates(w, th, message, _recipients(w, th, now, node, message, Via.DIRECT, size), Via.DIRECT, -1)
 
 
 @kernel
@@ -455,7 +455,7 @@ def _flood(w: World, th: int, now: int, node: int, message: int, came_from: int)
 
 
 @kernel
-def _to_candidates(w: World, th: int, message: int, size: int, via: int, came_from: int) -> None:
+def _forward_to_candidates(w: World, th: int, message: int, size: int, via: int, came_from: int) -> None:
     known = candidates(w)[th]
     short = begin_message(w, th, message, via)
     for place in range(size):
@@ -480,7 +480,7 @@ def _send_by_randomsub(w: World, th: int, now: int, node: int, message: int, cam
             size += 1
     state = draw_topic(w, Purpose.RANDOMSUB, node, topic, message)
     size = pick(w, th, state, size, parameter(w, node, REACH))
-    _to_candidates(w, th, message, size, Via.RANDOM, came_from)
+    _forward_to_candidates(w, th, message, size, Via.RANDOM, came_from)
     _flood(w, th, now, node, message, came_from)
 
 
@@ -505,7 +505,7 @@ def _to_random_peers(w: World, th: int, node: int, message: int) -> None:
     topic = messages(w)[message, TOPIC]
     size = native_subscribers(w, th, node, topic, 0)
     size = pick(w, th, draw_topic(w, Purpose.FANOUT, node, topic, message), size, parameter(w, node, DEGREE))
-    _to_candidates(w, th, message, size, Via.FANOUT, -1)
+    _forward_to_candidates(w, th, message, size, Via.FANOUT, -1)
 
 
 @kernel
@@ -517,7 +517,7 @@ def _top_up(w: World, th: int, now: int, node: int, message: int) -> None:
     size = _outside(w, th, now, node, topic, IN_MESH)
     size = pick(w, th, draw_topic(w, Purpose.PUBLISH_TOP_UP, node, topic, message), size, missing)
     size = _recipients(w, th, now, node, message, Via.TOP_UP, size)
-    _to_candidates(w, th, message, size, Via.TOP_UP, -1)
+    _forward_to_candidates(w, th, message, size, Via.TOP_UP, -1)
 
 
 @kernel
