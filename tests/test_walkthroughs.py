@@ -21,7 +21,7 @@ def steps(page: str, heading: str) -> list[tuple[str, list[str]]]:
     return [(file.strip("`"), re.findall(r"`([^`]+)`", there)) for _, file, there, *_ in rows[2:]]
 
 
-TABLES = ("Change one rule", "Add a router", "Add a control message")
+TABLES = ("Change one rule", "Add a router", "Add a control message", "Add a metric")
 PLACES = steps(ARCHITECTURE, "Where do I change …")
 
 
@@ -55,12 +55,22 @@ def test_adding_a_control_message_leaves_no_file_out():
     assert followed <= {file for file, _ in steps(PAGE, "Add a control message")}
 
 
+def files(heading: str) -> tuple[int, int]:
+    """Return the numbers of files that each change needs, and that only some need: those from a bold word on."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line[:1] == "|"][2:]
+    needed = next((number for number, row in enumerate(rows) if row.startswith("|**")), len(rows))
+    return needed, len(rows) - needed
+
+
 def test_the_numbers_of_files_are_those_of_the_tables():
-    rule, router, message = (len(steps(PAGE, heading)) for heading in TABLES)
+    (rule, _), (router, _), message, metric = map(files, TABLES)
     assert f"(#change-one-rule)|{rule}|" in PAGE
     assert f"(#add-a-router)|1 in a package of your own, {router} in this one|" in PAGE
-    assert f"(#add-a-control-message)|{message}|" in PAGE
-    assert f"walkthroughs.md#add-a-control-message): {message} files" in ARCHITECTURE
+    assert f"(#add-a-control-message)|{message[0]}, and {message[1]} for some messages|" in PAGE
+    assert f"(#add-a-metric)|{metric[0]}, and {metric[1]} for some views|" in PAGE
+    assert f"walkthroughs.md#add-a-control-message): {message[0]} to {sum(message)} files" in ARCHITECTURE
+    assert f"walkthroughs.md#add-a-metric): {metric[0]} to {sum(metric)} files" in ARCHITECTURE
 
 
 def test_the_table_of_places_has_twelve_changes():

@@ -288,6 +288,15 @@ def test_what_is_remembered_is_what_a_plain_list_says(calls):
         assert len(unwanted) == len(plain)
 
 
+def test_beyond_the_limit_the_oldest_unwanted_ids_are_forgotten():
+    """Rules: IDONTWANT-5."""
+    unwanted = Unwanted(GossipsubParameters(max_unwanted=7))
+    unwanted.receive(1, [IDontWant((1, 2, 3, 4, 5))])
+    unwanted.receive(2, [IDontWant((1, 2, 3, 4, 5))])
+    assert [each for each in range(1, 6) if unwanted.holds(1, each)] == [4, 5]
+    assert [each for each in range(1, 6) if unwanted.holds(2, each)] == [1, 2, 3, 4, 5]
+
+
 def test_simulated_large_messages_cost_fewer_copies_and_none_is_lost():
     """While a message is validated, neighbours hear that it is here and send none of it."""
     given = [("network.nodes", "60"), ("workload.messages", "10"), ("workload.size_bytes", "4096"),

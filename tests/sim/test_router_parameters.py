@@ -13,8 +13,9 @@ from hearsay.core.shell.parameters import integer
 from hearsay.sim.array.engine import ArrayEngine
 from hearsay.sim.array.router_parameters import FIELDS, NoKernel, parameter_line
 from hearsay.sim.array.world import layout
-from hearsay.sim.plan.engines import WITH_KERNELS
+from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS, choose_engine
 from hearsay.sim.plan.plan import make_plan
+from hearsay.sim.scenario.reading import ScenarioError
 from hearsay.sim.scenario.scenario_file import load_scenario
 
 
@@ -30,8 +31,18 @@ def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
     kind, given = plan.routers[0]
     values = {field.name: getattr(given, field.name) for field in fields(given)}
     more = replace(plan, routers=((kind, OneMore(**values)),))
-    with pytest.raises(NoKernel, match=r"no field of gossipsub carries degree_of_doubt; add one$"):
+    with pytest.raises(NoKernel, match=r"no field of gossipsub carries degree_of_doubt; add one, or "):
         ArrayEngine(more, None)
+
+
+def test_a_parameter_for_the_reference_engine_only_is_refused_unless_it_has_its_default(monkeypatch):
+    monkeypatch.setitem(REFERENCE_ONLY, "gossipsub", ("degree_low",))
+    by_default = load_scenario(None, None, (("router.kind", "gossipsub"),))
+    assert choose_engine(by_default, "array")[0] == "array"
+    changed = load_scenario(None, None, (("router.kind", "gossipsub"), ("router.degree_low", 3)))
+    assert choose_engine(changed)[0] == "reference"
+    with pytest.raises(ScenarioError, match=r"engine array: router\.degree_low: only the reference engine follows"):
+        choose_engine(changed, "array")
 
 
 @pytest.mark.parametrize("router", WITH_KERNELS)

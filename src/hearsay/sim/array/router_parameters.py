@@ -2,7 +2,7 @@
 
 `router_parameters.toml` describes the fields of these lines. A field carries a parameter if its value is computed
 from the parameter. If no field carries a parameter of a router, kernels would ignore it: building the arrays is an
-error.
+error, except for the parameters in `REFERENCE_ONLY`, whose values are their defaults.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearsay.core.mesh.parameters import GossipsubParameters, OutboundRepair, Se
 from hearsay.core.scores.score_parameters import TopicNumbers
 from hearsay.core.shell.parameters import RouterParameters
 from hearsay.sim.array.world import layout as at
-from hearsay.sim.plan.engines import WITH_KERNELS
+from hearsay.sim.plan.engines import REFERENCE_ONLY, WITH_KERNELS
 
 FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     files("hearsay.sim.array").joinpath("router_parameters.toml").read_text(encoding="utf-8")
@@ -96,9 +96,13 @@ def parameter_line(router: str, parameters: RouterParameters) -> NDArray[np.int6
     parameters."""
     tables = {name: FIELDS.get(name, {}) for name in _TABLES.get(router, ("shared", router))}
     carried = {name for table in tables.values() for entry in table.values() for name in _carried(entry)}
-    missing = set(parameters.names()) - carried
+    missing = set(parameters.names()) - carried - set(REFERENCE_ONLY.get(router, ()))
     if missing:
-        raise NoKernel(f"router_parameters.toml: no field of {router} carries {', '.join(sorted(missing))}; add one")
+        names = ", ".join(sorted(missing))
+        raise NoKernel(
+            f"router_parameters.toml: no field of {router} carries {names}; add one, or add the parameter to "
+            "REFERENCE_ONLY in sim/plan/engines.py"
+        )
     line = np.zeros(at.PARAMETERS, dtype=np.int64)
     line[at.ROUTER_KIND] = WITH_KERNELS.index(router)
     for name, table in tables.items():

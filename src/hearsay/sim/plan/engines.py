@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
 from hearsay.core.episub.parameters import EpisubParameters, Overlay
@@ -19,6 +19,9 @@ from hearsay.sim.scenario.workload import TimedKind
 EngineName: TypeAlias = Literal["reference", "array"]
 
 WITH_KERNELS = ("floodsub", "randomsub", "episub", "meshsub", "gossipsub")
+REFERENCE_ONLY: dict[str, tuple[str, ...]] = {}
+"""The parameters that no kernel follows, by router. The array engine refuses a router in which one of them differs
+from its default."""
 CHECKED_NODES = 64
 """Number of witnesses in a checked run on the array engine. Routers of the core repeat the calls of these nodes."""
 WORTH_COMPILING = 2_000_000
@@ -42,11 +45,18 @@ class CapacityExceeded(Exception):
 
 
 def unsupported(scenario: Scenario) -> list[str]:
-    """Return the reasons why the array engine cannot run a scenario: one for each router without kernels."""
-    return [
+    """Return the reasons why the array engine cannot run a scenario: routers and parameters without kernels."""
+    without_kernels = [
         f"{key}.kind = {choice.kind!r}: only {', '.join(WITH_KERNELS)} run on the array engine"
         for key, choice in scenario.routers.items()
         if choice.kind not in WITH_KERNELS
+    ]
+    return without_kernels + [
+        f"{key}.{field.name}: only the reference engine follows this parameter"
+        for key, choice in scenario.routers.items()
+        for field in fields(choice.parameters)
+        if field.name in REFERENCE_ONLY.get(choice.kind, ())
+        and getattr(choice.parameters, field.name) != field.default
     ]
 
 
