@@ -1,18 +1,21 @@
-"""How fast the array engine is, next to the reference engine and the memory of this machine.
+"""Measure the speed of the array engine, next to the reference engine and the memory of this machine.
 
     python bench/array_speed.py [--nodes 1000 100000 1000000] [--threads 1 2] [--reference-up-to 10000]
                                 [--peersim PATH/peersim-1.0.5.jar]
 
-simsub's network and rules, trace hash on, no trace written. Every run is a process of its own, so that memory is its
-own too; compiling and loading is done before. The random-access rate is that of 8-byte read-modify-writes all over an
-array of 1 GiB, one after the other: an event needs a handful of such accesses, so accesses per event say how far the
-engine is from what the memory allows. `of limit` is the share of a rate of one event per 34 ns, about what it takes
-to move an event through memory and nothing else; copies that need not travel (`transport.py`) count as events too.
-The ratio says how many times as fast as the reference engine a run is.
+The network and the rules are simsub's. The trace hash is on, and no trace is written. Each run has its own process,
+in which kernels are compiled or loaded before the run.
 
-With SimPy installed (`pip install simpy`) its processes run the same network in addition. So does PeerSim 1.0.5's
-event-driven mode, given its jar, with jep and djep next to it as in its release, and a JDK on the PATH (the packaged
-Java has no compiler). Neither writes nor hashes a trace.
+`random accesses` is the rate of 8-byte read-modify-writes at addresses all over an array of 1 GiB, one after the
+other. `accesses` is the number of such accesses in the time of one event; an event needs a few of them, so a greater
+number shows how far the engine is from the limit of the memory. `of limit` is the rate of events as a share of one
+event per 34 ns, which is about the time to move an event through memory. Sure duplicates, which are not queued
+(`transport.py`), count as events, too. `ratio` is the reference engine's wall time divided by that of the run.
+
+If SimPy is installed (`pip install simpy`), a similar model with its processes runs in addition. With `--peersim`,
+the same model runs in the event-driven mode of PeerSim 1.0.5. This needs the jar with jep and djep next to it, as in
+PeerSim's release, and a JDK on the PATH, because a Java runtime has no compiler. Neither model writes or hashes a
+trace.
 """
 
 from __future__ import annotations
@@ -34,17 +37,17 @@ from hearsay.core.rules.randomness import GOLDEN
 from hearsay.sim.array.compiling import entry
 
 LEAST_S = 34e-9
-"""To move an event through memory: estimated."""
+"""Estimated time to move an event through memory, in seconds."""
 WORDS = 1 << 27
 ACCESSES = 20_000_000
 WORKLOADS = {1000: ("1000", "0.1"), 10_000_000: ("1", "1")}
-"""Nodes: messages and seconds between them, where it is not ten, one a second."""
+"""Number of messages and seconds between them, by number of nodes; ten messages, one a second, for other numbers."""
 WARM_UP_S, LINGER_S, SECOND_US = 5, 10, 1_000_000
 
 
 @entry
 def touch_all_over(words: np.ndarray, accesses: int) -> None:
-    """Addresses by a multiplicative hash, which no prefetcher foresees."""
+    """Add 1 to words at addresses of a multiplicative hash, which a hardware prefetcher cannot predict."""
     for number in range(accesses):
         place = (np.uint64(number) * np.uint64(GOLDEN)) >> np.uint64(37)
         words[np.int64(place)] += 1
@@ -89,7 +92,7 @@ def simpy(nodes: int) -> dict[str, float]:
 
 
 class PeerSim:
-    """The model `peers/peersim/Gossip.java`, compiled against a jar of PeerSim."""
+    """The model `peers/peersim/Gossip.java`, compiled with a jar of PeerSim into a folder."""
 
     def __init__(self, jar: Path, folder: Path) -> None:
         compiler = shutil.which("javac")

@@ -1,16 +1,16 @@
-"""A node under attack: what each attack costs it, and what honest peers notice.
+"""Measure the costs of attacks for a node under attack, the *victim*, and for its honest peers.
 
-A real node in a process of its own; honest nodes in another, which hear each other through it alone; attackers in a
-third, from other addresses of 127.0.0.0/8. Nothing leaves loopback, everything is bounded in bytes and time. Printed
-as a table: memory at its highest above idle, CPU in the time of the attack, the longest delay of the event loop, the
-share of honest messages that arrived and the 99th percentile of how long they took, and memory above idle a minute
-after the attackers have gone.
+A real node runs in its own process. Honest nodes run in a second process, and reach each other only through the
+victim. Attackers run in a third process, with other addresses of 127.0.0.0/8. All traffic stays on loopback, and all
+attacks are bounded in bytes and time. The table has for each attack: the highest memory of the victim above idle, its
+CPU time during the attack, the longest delay of its event loop, the share of honest messages that were delivered, the
+99th percentile of their latency, and the victim's memory above idle a minute after the attack.
 
     python bench/attacks.py [--only NAME,NAME] [--against PATH] [--go] [--after 60] [--all-at-once [--seconds 300]]
 
-`--only` takes the beginnings of names. `--against` runs the node from another folder of sources, such as the `src` of
-another version. `--go` attacks go-libp2p-pubsub with its defaults too, in the same run. `--all-at-once` has all
-attackers at one node together, each from many addresses in turn.
+`--only` takes attacks whose names begin with one of these words. `--against` runs the victim from another folder of
+sources, such as the `src` of another version. `--go` also attacks go-libp2p-pubsub with its defaults. `--all-at-once`
+runs all attacks on one victim at the same time, each from many addresses in turn.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from outcome import GO_HEAD, HEAD, Outcome, peer_of, print_processes, row, taken
 TOOLS = Path(__file__).parent / "attack_tools"
 SETTLE_S = 1.0
 TRACED_SETTLE_S = 8.0
-"""A node with a trace loads libraries when it first writes, after five seconds; that is no memory of an attack."""
+"""Seconds before the attack on a node with a trace. It loads libraries when it first writes, after five seconds;
+their memory must count as idle."""
 ATTACKING_PROCESSES = 3
-"""That share all attacks at once; a single one is too busy to end its handshakes in time."""
+"""Number of processes among which `--all-at-once` divides the attacks. One process would be too busy to end its
+handshakes in time."""
 NICENESS = 10
-"""Attackers take only the processor time that the node and honest peers leave, as if on other machines."""
+"""Niceness of attackers, so that they use only processor time that victim and honest peers leave."""
 LATE_S = 3.0
-"""So long honest messages may take after the attackers have gone, and count as delivered."""
+"""Seconds after the attack in which honest messages still count as delivered."""
 
 
 class Bench:
@@ -51,7 +53,7 @@ class Bench:
         self.flags = flags
         self.sources = flags.against or SOURCES
         self.turn = asyncio.Lock()
-        """One attack at a time; the minute after it may be another's."""
+        """Held during an attack, but not during the minute after it: then the next attack may begin."""
 
     async def ours(self, attack: Attack) -> Outcome:
         async with AsyncExitStack() as stack:
@@ -157,7 +159,7 @@ class Bench:
         return outcome
 
     async def terminal(self) -> str:
-        """Return the output for a terminal from messages with control characters."""
+        """Return a cell of the table that says if a node escapes control characters in messages on a terminal."""
         ours, theirs = pty.openpty()
         said = bytearray()
         with suppress(OSError):
@@ -229,7 +231,10 @@ async def each(flags: argparse.Namespace) -> None:
 
 
 async def all_at_once(flags: argparse.Namespace) -> None:
-    """Three companies of honest nodes, one in an attacked topic with a slow validator, whose second is its own."""
+    """Run all attacks at the same time, with three processes of honest nodes.
+
+    They publish in `news`, in the attacked topic `slow`, whose validator takes a second, and in two unsigned topics.
+    """
     bench = Bench(flags)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         victim = Child.python(

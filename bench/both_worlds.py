@@ -1,14 +1,14 @@
-"""One scenario in both worlds: simulated, and with real nodes on loopback whose links are delayed as much.
+"""Compare simulated networks with real networks of the same scenario, whose nodes run on loopback with delayed links.
 
-The plan (dials, publications with their times, how long each link takes) is the simulator's. In the real
-world every dial goes through a line that holds all bytes back for the link's latency, in both directions. The traces
-of a network's nodes become one run folder; then the pipeline analyses the runs of both worlds together, and the
-figures are read from its tables.
+Real networks follow the simulator's plan: its dials, its publications with their times, and the latency of each link.
+A real dial goes through a *line*, a listener that delays all bytes by the link's latency, in both directions. The
+traces of a real network's nodes are joined into one run folder. The pipeline analyses all runs together, and the
+figures come from its tables.
 
-Random choices differ, of one seed from another as of one real network from the next: which GRAFTs cross on their way
-is chance, and their number differs by 5 % from seed to seed. So the figures are means, over nine simulated seeds and
-over three real networks that run at the same time. Named beforehand: the means differ by at most 10 % in GRAFTs,
-10 % in copies per delivery, 20 % in the median latency.
+Random choices differ between seeds, and between real networks. For example, the number of GRAFTs differs by 5 % from
+seed to seed, because it depends on which GRAFTs cross on their way. So the figures are means over nine simulated
+seeds, and over three real networks that run at the same time. `TOLERANCES` has the allowed relative differences of
+the means.
 
     python bench/both_worlds.py
 """
@@ -56,7 +56,7 @@ SCENARIO = {
     "network.nodes": 20,
     "network.degree": 6,
     "topics.0.count": 4,
-    # Long lines and few messages: what a busy machine adds is small then.
+    # With long latencies and few messages, the delays that a busy machine adds are relatively small.
     "links.min_ms": 300,
     "links.max_ms": 900,
     "warmup_s": 14,
@@ -74,7 +74,8 @@ TOLERANCES = {"grafts": 0.10, "copies_per_delivery": 0.10, "p50_ms": 0.20}
 SEEDS = range(1, 10)
 NETWORKS = 3
 HANDSHAKE_S = 60.0
-"""A handshake takes four seconds on these lines alone. All begin at once, and a busy machine needs more."""
+"""Seconds for a dial or a handshake, which takes four seconds by the latency alone. All dials begin at once, so a
+busy machine needs more."""
 PATIENT = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
 
 
@@ -82,9 +83,9 @@ class Delays(NamedTuple):
     """Delays that a busy machine adds to a real run."""
 
     lines_s: list[float]
-    """For every piece of data on a line, how much later than due it landed."""
+    """Seconds by which each piece of data left its line too late."""
     dials_s: list[float]
-    """For every network, the seconds until its last dial ended."""
+    """Seconds until the last dial ended, of each network."""
 
 
 class Figures(NamedTuple):
@@ -95,7 +96,7 @@ class Figures(NamedTuple):
 
 
 def figures(metrics: Path) -> Figures:
-    """From the pipeline's tables `control`, `messages` and `latency`, over all topics."""
+    """Return the figures over all topics, from the pipeline's tables `control`, `messages` and `latency`."""
     control, messages, latency = (read_table(metrics, table) for table in ("control", "messages", "latency"))
     grafts = pc.sum(control.filter(pc.field("kind") == "graft")["parts"]).as_py()
     away = pc.sum(messages["away"]).as_py()
@@ -104,7 +105,7 @@ def figures(metrics: Path) -> Figures:
 
 
 def plans(directory: Path) -> list[Plan]:
-    """One for each seed, all with the graph of the first."""
+    """Return a plan for each seed. All have the connections of the first plan."""
     first = _plan(SEEDS[0])
     edges = directory / "edges.txt"
     edges.write_text("".join(f"{node} {other}\n" for node, others in enumerate(first.dials) for other in others))
@@ -122,9 +123,9 @@ def simulate(plan: Plan, directory: Path) -> Path:
 
 
 async def run_networks(plan: Plan, directory: Path, delays: Delays) -> list[Path]:
-    """Some real networks of the same plan at the same time; a run folder of each.
+    """Run `NETWORKS` real networks of a plan at the same time, and return their folders.
 
-    They begin at different parts of the interval between messages, so that they do not all publish at once.
+    Their starts are spread over the interval between messages, so that they do not publish at the same times.
     """
     apart_s = float(plan.scenario.workload.interval_s) / NETWORKS
     works = [real(plan, directory / f"real-{number}", number * apart_s, delays) for number in range(NETWORKS)]
@@ -174,9 +175,9 @@ async def real(plan: Plan, directory: Path, wait_s: float, delays: Delays) -> Pa
 def join_traces(
     peers: list[str], topics: Sequence[str], traces: list[Path], directory: Path, start_us: int, end_us: int
 ) -> None:
-    """One run folder from the traces of all nodes, as if one had written it; times count from `start_us`.
+    """Join the traces of all nodes into the run folder `run` in a directory. Times count from `start_us`.
 
-    Rows from `end_us` on are left out: meshes repair themselves while nodes leave.
+    Rows from `end_us` on are left out, because meshes change while the nodes stop.
     """
     folder = RunFolder.create(directory / "run")
     with TraceWriter(folder.path) as writer:
@@ -198,7 +199,7 @@ def join_traces(
 
 
 class Line:
-    """A listener that passes connections on to an address, every byte late by the same time."""
+    """A listener that forwards connections to an address, and delays each byte by the same latency."""
 
     def __init__(self, target: str, latency_us: int, late_s: list[float]) -> None:
         _, _, self._host, _, port, _, self._peer = target.split("/")
@@ -261,10 +262,10 @@ class Comparison(NamedTuple):
 class RealRuns(NamedTuple):
     folders: list[Path]
     late_ms: float
-    """Nine of ten pieces of data were held back by their line no longer than this beyond its latency. More means that
-    the machine was busy: a mean does not show it, as nearly all pieces of a quiet second are on time."""
+    """The 90th percentile of `Delays.lines_s`, in milliseconds. A large value means that the machine was busy. The
+    mean does not show this, because nearly all pieces of data in a quiet second are on time."""
     dials_s: float
-    """Seconds until the last dial of all networks ended. A message that is published before misses peers."""
+    """Seconds until the last dial of all networks ended. A message that is published before may miss peers."""
 
 
 def run_in_reality(plan: Plan, directory: Path) -> RealRuns:
@@ -277,7 +278,7 @@ def run_in_reality(plan: Plan, directory: Path) -> RealRuns:
 def compare(
     spark: SparkSession, directory: Path, in_reality: Callable[[Plan, Path], RealRuns] = run_in_reality
 ) -> Comparison:
-    """The figures of the simulated networks and of the real ones."""
+    """Run the simulated and the real networks, analyse their traces, and return the figures of each."""
     made = plans(directory)
     in_simulation = [simulate(plan, directory / f"simulated-{plan.scenario.seed}") for plan in made]
     real_runs = in_reality(made[0], directory)

@@ -1,9 +1,8 @@
-"""The five routers on the same network with the same messages: the tables of docs/benchmarks/compare-routers.md.
+"""Compare the five routers on the same network with the same messages (docs/benchmarks/compare-routers.md).
 
-Besides metrics of the whole run it measures how stable routes are. For every node and every two
-messages in a row from the same publisher: how often does the first copy come from another peer than the time
-before, and for every two messages published closer together than a latency, how often do they arrive in the
-other order.
+The first tables have metrics of whole runs. The last table shows how stable routes are. For each node and each two
+successive messages of one publisher, it counts how often the first copies come from different peers, and how often
+the messages arrive in the other order. The time between the two messages is shorter than a latency.
 
     python bench/compare_routers.py [NODES] [MESSAGES]
 """
@@ -27,7 +26,7 @@ FORMATS = {
     "latency_p99_ms": "{:.0f} ms",
     "hops_mean": "{:.2f}",
 }
-"""Metrics of the table, each with its format: more digits than a report shows."""
+"""Metrics of the table, each with its format, which has more digits than in a report."""
 CONTROL_KINDS = ("graft", "prune", "ihave", "iwant")
 
 
@@ -37,7 +36,7 @@ def overrides(nodes: int, messages: int, **more: object) -> list[tuple[str, str]
 
 
 def prepared(router: str, settings: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Episub makes its connections itself, and is given time for that before the first message."""
+    """Return the settings with more time before the first message for episub, which makes its connections itself."""
     return [*settings, ("warmup_s", "30")] if router == "episub" else settings
 
 
@@ -67,7 +66,7 @@ def row_of(summary: Summary) -> list[str]:
 
 
 def stability(nodes: int, messages: int) -> None:
-    """Routes of one publisher, whose messages follow each other in 20 ms."""
+    """Print how often routes change for one publisher with a message every 20 ms."""
     print("\nHow stable routes are: one publisher, a message every 20 ms\n")
     print("| router | first sender changes | order changes |")
     print("| --- | ---: | ---: |")

@@ -1,4 +1,4 @@
-"""Scenarios of what random ones hardly ever reach, because many things have to come together."""
+"""Scenarios for states that need several rare conditions, so that random scenarios hardly ever reach them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ redial = 20
 away_share = 0.4
 mean_session_s = 2
 """
-"""Publishers outside of the topic lose peers of their fan-outs, and others come."""
+"""Publishers outside the topic lose peers of their fan-outs, and get other peers."""
 
 NEWS = """
 warmup_s = 1
@@ -65,7 +65,7 @@ redial = 12
 away_share = 0.2
 mean_session_s = 2
 """
-"""Messages are lost, so the same peers have news again and again, and come and go between."""
+"""Messages are lost, so the same peers announce missing messages several times, and leave and return in between."""
 
 BACKOFFS = """
 warmup_s = 0
@@ -91,7 +91,7 @@ max_backoffs = 2
 [workload]
 messages = 3
 """
-"""Long and short backoffs next to each other, and more than are kept."""
+"""Long and short backoffs exist at the same time, and more than `max_backoffs`."""
 
 MANY_IDS = """
 warmup_s = 1
@@ -117,7 +117,7 @@ messages = 60
 interval_s = 0.05
 publishers = "any"
 """
-"""Some say and ask for more ids than others hear and answer."""
+"""Some nodes announce and request more ids than other nodes accept."""
 
 REFUSED = """
 warmup_s = 1
@@ -142,7 +142,7 @@ interval_s = 0.1
 size_bytes = 20
 publishers = "any"
 """
-"""Uplinks refuse SUBSCRIBE, GRAFT and PRUNE, which are said again."""
+"""Uplinks refuse SUBSCRIBE, GRAFT and PRUNE, which are sent again."""
 
 SLOW = """
 warmup_s = 1
@@ -167,7 +167,7 @@ messages = 40
 interval_s = 0.05
 publishers = "any"
 """
-"""Gossip is faster than the mesh; no node leaves, so that what is surely known need not travel."""
+"""Gossip is faster than the mesh. No node leaves, so the array engine only counts sure duplicates."""
 
 FORGETFUL = """
 warmup_s = 1
@@ -186,7 +186,7 @@ messages = 5
 interval_s = 0.3
 publishers = "any"
 """
-"""Copies are under way for longer than messages are remembered."""
+"""Copies travel for longer than ids stay in the seen cache."""
 
 HASTY = """
 warmup_s = 1
@@ -226,7 +226,7 @@ messages = 20
 interval_s = 0.2
 publishers = "any"
 """
-"""GRAFTs of several topics in an RPC, some in backoff and some for a full mesh, and PRUNEs of topics just left."""
+"""An RPC has GRAFTs of several topics, some in backoff and some for a full mesh, and PRUNEs of topics just left."""
 
 BEST = """
 warmup_s = 1
@@ -270,7 +270,7 @@ interval_s = 0.1
 size_bytes = 3000
 publishers = "any"
 """
-"""Meshes with too many members and poor ones, and floods of messages that fill an uplink for a heartbeat."""
+"""Meshes have too many members, some with low scores. Flooded messages fill an uplink for a heartbeat."""
 
 INVALID = """
 warmup_s = 1
@@ -295,7 +295,8 @@ messages = 20
 interval_s = 0.1
 publishers = "any"
 """
-"""Many invalid messages, which their kind forwards for longer than the window of a delivery."""
+"""Publishers of invalid messages also forward them, for longer than the window of a delivery."""
+
 BLAMED = """
 warmup_s = 1
 linger_s = 2
@@ -346,7 +347,7 @@ interval_s = 0.1
 publishers = "script"
 inject = 4
 """
-"""Several nodes hand in a message, so that copies of rejected ones come; there is no time to validate all."""
+"""Several nodes inject the same message, so copies of rejected messages come. Not all messages can be validated."""
 
 ASKED_AGAIN = """
 warmup_s = 1
@@ -404,7 +405,7 @@ interval_s = 0.03
 size_bytes = 50
 publishers = "any"
 """
-"""Gossip is faster than answers, so peers send messages again, also forgotten ones; uplinks refuse many at a time."""
+"""Gossip is faster than answers, so peers send messages again, even forgotten ones. Uplinks refuse many at a time."""
 
 UNWANTED = """
 warmup_s = 1
@@ -458,7 +459,7 @@ redial = 12
 away_share = 0.2
 mean_session_s = 2
 """
-"""More IDONTWANTs than are accepted, from neighbours that come and go, and that speak other versions."""
+"""Neighbours that come and go, some with other protocol versions, send more IDONTWANTs than are accepted."""
 
 UNWANTED_AGAIN = """
 warmup_s = 1
@@ -490,7 +491,7 @@ interval_s = 0.3
 size_bytes = 300
 inject = 8
 """
-"""Messages return to nodes that forgot them, and more of them are unwanted than a node remembers."""
+"""Messages return to nodes that have forgotten them, and peers send IDONTWANT for more than `max_unwanted` ids."""
 
 TOPPED_UP = UNWANTED_AGAIN.replace("[validation]", "[loss]\nrate = 0.2\ncontrol = true\n[validation]")
 """A lost GRAFT leaves a mesh link on one side only: the publisher's mesh may lack a peer that sent IDONTWANT."""
@@ -528,7 +529,7 @@ away_share = 0.2
 mean_session_s = 2
 goodbye = true
 """
-"""Copies wait for uplinks and are withdrawn, from RPCs with other parts too."""
+"""Copies that wait for uplinks are withdrawn, also from RPCs with other parts."""
 
 ACCEPTED_AGAIN = """
 warmup_s = 1
@@ -554,7 +555,7 @@ messages = 4
 interval_s = 0.3
 publishers = "any"
 """
-"""Between two heartbeats messages are validated, forgotten and validated again, by copies of other peers."""
+"""Between two heartbeats messages are validated, forgotten, and validated again when copies of other peers come."""
 
 BOUNDED = """
 warmup_s = 1
@@ -605,7 +606,7 @@ interval_s = 0.03
 publishers = "script"
 inject = 4
 """
-"""More IDONTWANT than a node remembers, some of it of graylisted peers."""
+"""Peers, some of them graylisted, send IDONTWANT for more than `max_unwanted` ids."""
 
 KEPT = """
 warmup_s = 1
@@ -669,7 +670,7 @@ redial = 12
 away_share = 0.3
 mean_session_s = 1.5
 """
-"""Scores of peers are kept that soon return, but only those of three."""
+"""Peers return soon, but the scores of only three disconnected peers are retained."""
 
 KEPT_IF_BAD = KEPT
 for _kept, _if_bad in (
@@ -682,7 +683,7 @@ for _kept, _if_bad in (
     ("messages = 40\ninterval_s = 0.1", "messages = 6\ninterval_s = 0.4"),
 ):
     KEPT_IF_BAD = KEPT_IF_BAD.replace(_kept, _if_bad)
-"""Only bad scores are kept, and they decay."""
+"""Only scores of 0 or less are retained, and they decay meanwhile."""
 
 GRAYLISTED = """
 warmup_s = 1
@@ -724,7 +725,7 @@ interval_s = 0.1
 size_bytes = 300
 publishers = "any"
 """
-"""Peers send IDONTWANT and copies to those that have just graylisted them."""
+"""Peers send IDONTWANT and copies to nodes that have just graylisted them."""
 
 EXCHANGED = """
 warmup_s = 3
@@ -775,7 +776,7 @@ redial = 2
 away_share = 0.2
 mean_session_s = 2
 """
-"""PRUNEs in many topics name many peers, so dials reach their bounds; some are refused, and some end too late."""
+"""PRUNEs of many topics name many peers, so dials reach their limits; some are refused, and some end too late."""
 
 DIRECT = """
 warmup_s = 2
@@ -906,7 +907,7 @@ messages = 40
 interval_s = 0.1
 publishers = "any"
 """
-"""More messages come than are validated in time, so that some are kept out by what their senders' addresses sent."""
+"""More messages come than can be validated, so the gater refuses some by the history of their senders' addresses."""
 
 GATED_RETURNING = GATED
 for _gated, _returning in (
@@ -925,7 +926,7 @@ redial = 6
 away_share = 0.3
 mean_session_s = 2
 """
-"""Peers return, whose counts are kept or forgotten; there are no scores."""
+"""Peers return, and the gater has kept or forgotten the counts of their addresses; there are no scores."""
 
 
 PLACES = """
@@ -972,7 +973,7 @@ PLACES_BY_SCORES = PLACES.replace(
     'preset = "r1"\ndegree = 4',
     'preset = "v1.1"\nflood_publish = false\ndegree_out = 1\ndegree_score = 1\ndegree = 4',
 )
-"""The same where the best members stay."""
+"""The same with scores: the members with the best scores stay."""
 
 
 BYTES = """
@@ -1019,10 +1020,10 @@ messages = 40
 interval_s = 0.1
 publishers = "any"
 """
-"""There is no room for all messages, ids and subscriptions."""
+"""Messages, ids and subscriptions exceed the limits in bytes."""
 
 FEW_RECORDS = BLAMED.replace("max_senders_per_delivery = 2", "max_deliveries = 3").replace("inject = 4", "inject = 6")
-"""Nodes forget deliveries that copies still come of."""
+"""Nodes forget records of deliveries of which copies still come."""
 
 FILTERED = """
 warmup_s = 1
@@ -1060,12 +1061,12 @@ interval_s = 0.1
 size_bytes = 20
 publishers = "subscribers"
 """
-"""Routers take part in some topics each; uplinks refuse SUBSCRIBE, which is said again."""
+"""Each router accepts only some topics. Uplinks refuse SUBSCRIBE, which is sent again."""
 
 FILTERED_ALONE = FILTERED.replace("uplink_mbit = 0.02\nuplink_queue_bytes = 330", "max_ms = 300")
 for _name in ("news", "sport"):
     FILTERED_ALONE = FILTERED_ALONE.replace(f'"{_name}"\n', f'"{_name}"\nsubscribers_share = 0.4\n')
-"""Nothing is refused, so that most subscriptions are an RPC each."""
+"""Uplinks refuse nothing, so most subscriptions have their own RPC."""
 
 NAMED_UNDER_LOSS = """
 warmup_s = 0
@@ -1096,7 +1097,7 @@ rating = 1
 share = 0.5
 [[population]]"""
 TRUSTED = EXCHANGED.replace("[[population]]", _TRUST).replace("exchange_dials = 6", "exchange_dials = 1")
-"""Some senders of names are trusted, and others are not."""
+"""Some senders of PRUNE with peers have a score of at least `accept_exchange`, and others do not."""
 
 CROWDED = """
 warmup_s = 7
@@ -1124,7 +1125,7 @@ count = 16
 [workload]
 messages = 1
 """
-"""A node that most others know refuses their GRAFTs in all topics, and names more peers than they may dial."""
+"""A node with most connections refuses GRAFTs in all topics, and names more peers than their senders may dial."""
 
 UNREACHABLE = f"""
 warmup_s = 5
@@ -1145,7 +1146,7 @@ direct_peers = {[[one, other] for one in range(10) for other in range(one)]}
 [workload]
 messages = 2
 """
-"""Direct peers without inbound connections are dialled at each heartbeat, up to the bound of a node's dials."""
+"""Direct peers that accept no connections are dialled at each heartbeat, up to the limit of a node's dials."""
 
 TREES = """
 warmup_s = 1
@@ -1183,13 +1184,13 @@ control = true
 [trace]
 state_interval_s = 1
 """
-"""Trees that lose much: messages are requested from several announcers, some in vain."""
+"""Links lose many messages, which are requested from several announcers, sometimes without an answer."""
 
 BRIEF_TREES = TREES.replace("rate = 0.4", "rate = 0.1").replace(
     "[loss]",
     "[faults]\ndetection_s = 0.3\nredial = 4\n[faults.churn]\naway_share = 0.3\nmean_session_s = 0.7\n[loss]",
 )
-"""Trees whose nodes come and go, some for a moment."""
+"""Nodes of trees come and go, some for only a moment."""
 
 LONELY_TREES = BRIEF_TREES.replace("nodes = 14\ndegree = 3", "nodes = 4\ndegree = 1").replace(
     "announce_recent_ms = 300", "announce_recent_ms = 0"
@@ -1297,7 +1298,7 @@ detection_s = 0.6
 away_share = 0.3
 mean_session_s = 1
 """
-"""Small lists of few nodes that come and go, so all of them meet again and again."""
+"""A few nodes with small active and passive lists come and go, so they connect to each other repeatedly."""
 
 HYPARVIEWS = OVERLAYS.replace(
     "random_links = 2\nnear_links = 1\nactive_limit = 4", 'overlay = "hyparview"\nrandom_links = 3\nnear_links = 0'
@@ -1313,7 +1314,7 @@ for _calm, _strained in (
     ("[[topics]]", '[[population]]\nshare = 0.2\nrouter = { kind = "floodsub", preset = "r1" }\n[[topics]]'),
 ):
     STRAINED_OVERLAYS = STRAINED_OVERLAYS.replace(_calm, _strained)
-"""Several topics with nodes that flood; round-trip times vary, parts are lost, and uplinks refuse some."""
+"""Several topics have floodsub nodes. Round-trip times vary, parts are lost, and uplinks refuse some parts."""
 
 SKETCHES = """
 warmup_s = 1
@@ -1346,7 +1347,8 @@ detection_s = 9
 at_s = 0.35
 share = 0.9
 """
-"""Sketches are full when most nodes crash. The others do not notice it, so all entries of their sketches fade."""
+"""Sketches are full when most nodes crash. The others do not notice the crash, so all entries of their sketches
+expire."""
 
 IN_PARTS = """
 warmup_s = 1
@@ -1408,7 +1410,7 @@ rate = 0.15
 [scores]
 every_s = 1
 """
-"""Messages go in parts, some of which are lost; others of the network have no partial messages."""
+"""Messages are sent in parts, some of which are lost. Some nodes have no partial messages."""
 
 PARTS_AND_FAULTS = """
 warmup_s = 1
@@ -1454,7 +1456,7 @@ redial = 6
 away_share = 0.25
 mean_session_s = 2
 """
-"""Nodes leave topics, go and come back while parts are under way, and uplinks refuse some."""
+"""Nodes leave topics, or leave the network and return, while parts travel. Uplinks refuse some parts."""
 
 EXTENSIONS = """
 warmup_s = 1
@@ -1500,11 +1502,11 @@ redial = 6
 away_share = 0.3
 mean_session_s = 1
 """
-"""IDONTWANT overtakes first RPCs, so extensions come late."""
+"""IDONTWANT overtakes first RPCs, so the extensions control comes late."""
 LATE_EXTENSIONS = EXTENSIONS.replace("[router]", '[router]\nlate_extensions = "penalise"')
-"""Extensions that come late are an offence."""
+"""The same, but a late extensions control lowers the score."""
 UNSENT_EXTENSIONS = EXTENSIONS.replace("bytes = 3000", "bytes = 330").replace("size_bytes = 500", "size_bytes = 120")
-"""Uplinks refuse first RPCs."""
+"""The same, but uplinks refuse first RPCs."""
 
 JUDGED_MESHES = """
 warmup_s = 1
@@ -1585,7 +1587,8 @@ publishers = "any"
     for node in range(8)
     for again, action in enumerate(("leave", "join"))
 )
-"""Counters have low caps, median and places for dialled peers decide about meshes, and members leave that failed."""
+"""Counters have low caps. The median score and the quota of outbound peers decide about meshes. Members with too few
+deliveries leave."""
 EARLY_GRAFTS = (
     JUDGED_MESHES.replace("misbehaviour_weight = -1", "misbehaviour_weight = -100")
     .replace("misbehaviour_decay = 0.5", "misbehaviour_decay = 0.1")
@@ -1630,7 +1633,7 @@ interval_s = 0.5
 publishers = "non_subscribers"
 publisher_count = 2
 """
-"""Publishers outside of the topic forget their fan-outs between two messages."""
+"""Publishers outside the topic forget their fan-outs between two messages."""
 
 _RESTLESS = (
     ("a", TREES),
@@ -1696,10 +1699,11 @@ _QUIET = (
     BRIEF_FANOUTS,
 )
 CORNERS = len(_RESTLESS) + len(_QUIET)
+"""Number of scenarios for each seed."""
 
 
 def corner_scenarios() -> Iterator[str]:
-    """Each with some seeds; in the first ones, nodes leave their topic for a moment."""
+    """Yield all scenarios for each seed. In those of `_RESTLESS`, nodes also leave a topic and join it again."""
     for seed in range(1, SEEDS + 1):
         for topic, text in _RESTLESS:
             yield f"seed = {seed}\n{text}" + "".join(_leaves_and_joins(seed, topic))

@@ -1,9 +1,9 @@
-"""The reference engine's speed, next to a plain Python model of the same protocol, measured in turn in one run.
+"""Measure the speed of the reference engine, next to a plain Python model of the same protocol.
 
-An event is one `handle` call of a router (one handled event of the plain model); seconds are of CPU, of the run
-alone, without building the network, with the trace hash on. Both run in processes of their own, one after the
-other, and the ratio is taken pair by pair, because machines drift. In addition to the wall of noise it prints the
-memory of 10,000 nodes.
+An event is a `handle` call of a router, or a handled event of the plain model. Seconds are CPU time of the run,
+without the time to build the network. The engine computes the trace hash. Engine and model run in turn, each in its
+own process. Each ratio is of two successive runs, because the speed of a machine changes with time. Printed are the
+median, the smallest and the largest ratio, and the memory of 10,000 nodes.
 
     python bench/engine_speed.py [PAIRS]
 """
@@ -35,7 +35,7 @@ print(simulation.recorder.events, seconds, simulation.recorder.delivered, peak)
 
 
 def measure(command: list[str]) -> tuple[float, list[str]]:
-    """Events per second of CPU, and all that was printed."""
+    """Run a program; return its events per second of CPU time, and the words that it printed."""
     printed = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.split()
     return int(printed[0]) / float(printed[1]), printed
 

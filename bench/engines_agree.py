@@ -1,8 +1,8 @@
-"""Random scenarios on both engines: equal traces, row for row, and equal summaries.
+"""Test that both engines produce equal traces and summaries for random scenarios.
 
     python bench/engines_agree.py [--examples 400]
 
-On a difference hypothesis shrinks the scenario, which is printed with the rows at which the traces part.
+If the engines differ, hypothesis shrinks the scenario, and prints it with the first rows that differ.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan_of(text: str) -> Plan:
 
 
 def even_plan(number: int) -> tuple[str, Plan]:
-    """A random scenario of this number, the first that does not contradict itself."""
+    """Return text and plan of the first valid scenario for this number."""
     attempt = 0
     while True:
         text = even_scenario(f"{number} {attempt}")
@@ -60,11 +60,11 @@ def run_array(plan: Plan, threads: int = 1) -> tuple[Rows, dict[str, object]]:
 
 
 class Storm(Exception):
-    """A run has more events than a comparison takes: messages go round for ever if a seen cache forgets too soon."""
+    """A run has too many events for a comparison. If a seen cache forgets too soon, messages circulate for ever."""
 
 
 class StormRecorder(Recorder):
-    """A recorder that ends a storm, which may happen within a millisecond."""
+    """A recorder that raises `Storm` after a number of events, also within one millisecond of simulated time."""
 
     def __init__(self, most_events: int, listener: Callable[[TraceRow], None] | None = None) -> None:
         super().__init__(listener=listener)
@@ -77,7 +77,7 @@ class StormRecorder(Recorder):
 
 
 def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[str, object]]:
-    """Raises `Storm` after a number of events."""
+    """Return rows and summary of a run on the reference engine. Raise `Storm` after `most_events` events."""
     listened: list[tuple[int, ...]] = []
     engine = ReferenceEngine(plan, StormRecorder(most_events, lambda row: listened.append(row.to_codes())))
     complete = engine.run()
@@ -86,13 +86,13 @@ def run_reference(plan: Plan, most_events: int = 1 << 62) -> tuple[Rows, dict[st
 
 
 def difference_text(array: Rows, reference: Rows) -> str | None:
-    """Where the engines part, as `hearsay trace diff` tells it; None if they do not."""
+    """Return the first difference in the form of `hearsay trace diff`, or None."""
     difference = diff_rows(array, reference)
     return None if difference is None else f"A is the array engine, B the reference engine.\n{render(difference)}"
 
 
 def check(text: str, threads: int = 1) -> None:
-    """Raises AssertionError when the engines differ on a scenario; for hypothesis."""
+    """Raise AssertionError if the engines differ on a scenario. Hypothesis discards invalid scenarios and storms."""
     try:
         plan = plan_of(text)
     except ScenarioError:
@@ -102,7 +102,7 @@ def check(text: str, threads: int = 1) -> None:
 
 
 def agree(plan: Plan, threads: int = 1) -> bool:
-    """Raises AssertionError when the engines differ; False for a storm, which is not run to its end."""
+    """Raise AssertionError if the engines differ. Return False for a storm, which is not compared, else True."""
     assert unsupported(plan.scenario) == []
     try:
         reference, reference_summary = run_reference(plan, MOST_EVENTS)
@@ -112,7 +112,7 @@ def agree(plan: Plan, threads: int = 1) -> bool:
     difference = difference_text(array, reference)
     assert difference is None, difference
     assert array_summary == reference_summary
-    untraced = ArrayEngine(plan, None, threads)  # without rows the network comes about in another way
+    untraced = ArrayEngine(plan, None, threads)  # without rows, other kernels build the network
     complete = untraced.run()
     assert summarise(plan, untraced.figures(), "", untraced.now, complete).to_json() == reference_summary
     return True

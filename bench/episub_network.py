@@ -1,4 +1,4 @@
-"""A simulated episub network that can be stopped, looked at and gone on with; for the scripts next to this one."""
+"""A simulated episub network that can be stopped, inspected and resumed, for the `episub_*` scripts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hearsay.trace.language.schema import Column, TraceEvent
 
 
 class CountingRecorder(Recorder):
-    """Counts the copies of each message, and what changes trees, as rows go by."""
+    """A recorder that counts the copies of each message, and notes the times of changes in trees and overlays."""
 
     def __init__(self) -> None:
         super().__init__()
         self.copies: dict[int, int] = {}
         self.tree_changes: list[int] = []
-        """When a GRAFT or a PRUNE was sent."""
+        """Times at which a GRAFT or a PRUNE was sent, in microseconds."""
         self.new_neighbours: list[int] = []
-        """When a node got a neighbour; twice for each link."""
+        """Times at which a node got a neighbour, in microseconds; two for each link."""
 
     def _take_rows(self) -> Rows:
         rows = super()._take_rows()
@@ -44,7 +44,7 @@ class CountingRecorder(Recorder):
 
 
 class Run:
-    """One simulated network."""
+    """A simulated network. In the names of `keys`, two underscores stand for a dot."""
 
     def __init__(self, nodes: int, seed: int, file: Path | None = None, **keys: object) -> None:
         settings = {
@@ -81,7 +81,7 @@ class Run:
         }
 
     def by_message(self) -> dict[int, tuple[int, float, int]]:
-        """For each message: deliveries away from the publisher, their mean hops, the last one's hops."""
+        """Return the number, mean hops and most hops of deliveries outside the publisher, by message."""
         rows = self.recorder.deliveries
         away = rows[rows[:, Column.HOPS] > 0]
         found: dict[int, tuple[int, float, int]] = {}
@@ -91,7 +91,7 @@ class Run:
         return found
 
     def redundancy(self, message: int, receivers: int) -> float:
-        """Plumtree's RMR: copies over receivers, minus one."""
+        """Return Plumtree's relative message redundancy (RMR): copies divided by receivers, minus one."""
         return self.recorder.copies.get(message, 0) / receivers - 1
 
     def mean_latency_ms(self, first_message: int) -> float:
@@ -102,7 +102,7 @@ class Run:
 
 
 def components(graph: dict[int, set[Any]]) -> list[int]:
-    """Sizes, the largest first."""
+    """Return the sizes of the connected components, the largest first."""
     seen: set[int] = set()
     sizes: list[int] = []
     for start in graph:
@@ -122,7 +122,7 @@ def components(graph: dict[int, set[Any]]) -> list[int]:
 
 
 def published_by(run_nodes: int, seed: int, at: Iterable[tuple[int, int]], **keys: object) -> Run:
-    """A run in which given nodes publish at given seconds."""
+    """Return a finished run in which nodes publish at given times; `at` has pairs of a second and a node."""
     lines = ["[workload]", "messages = 0"]
     for second, node in at:
         lines += ["[[timed]]", f"at_s = {second}", f"node = {node}", 'action = "publish"']

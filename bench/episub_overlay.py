@@ -1,16 +1,18 @@
-"""Episub's overlay when quiet, with nodes that take no connection, and after crashes, next to HyParView's figures.
+"""Measure episub's overlay without faults, with nodes that accept no connection, and after crashes.
 
     python bench/episub_overlay.py [NODES] [SEEDS] [FILE]
 
-NODES is 1000 unless given; the papers have 10,000, which takes about 10 minutes a seed. The results go to
-FILE, a line of JSON for each measurement; networks that are there already are not measured again. A warmed-up network
-is copied with `fork` for each share of crashed nodes, so that all shares start from the same overlay.
+The tables also have the published figures of HyParView. NODES is 1000 by default. The papers have 10,000 nodes, which
+take about 10 minutes per seed. Results are appended to FILE, a line of JSON for each measurement. Networks that are
+already in FILE are not measured again. A warmed-up network is copied with `fork` for each share of crashed nodes, so
+that all shares start from the same overlay.
 
-HyParView's evaluation differs in two ways. Failures are noticed when a message is sent; here `faults.detection_s`
-(1 s) after the crash. And between its messages only the reaction to failures runs, no cycle and no discovery: who
-lost all it knew stays outside for good, and that is what its ~90 % at 95 % shows. Here time goes on, so that the
-last messages reach everyone; the rows "without discovery" take the rendezvous away at the crash. Up to half of the
-nodes crashed, only six messages are sent: the network is big, and whole again before them.
+HyParView's evaluation differs in two ways. There, a failure is noticed when a message is sent; here,
+`faults.detection_s` (1 s) after the crash. There, nodes only react to failures between messages, without shuffles and
+discovery. A node that has lost all known peers then stays isolated, so only ~90 % are reached after a crash of 95 %.
+Here, time goes on between messages, so the last messages reach all survivors. In the tables "without discovery" the
+rendezvous is closed at the crash. If at most half of the nodes crashed, only six messages are sent, because the
+overlay is connected again before them.
 """
 
 from __future__ import annotations
@@ -36,14 +38,15 @@ WITHOUT_DISCOVERY = (0.95,)
 PUBLISHED = {0.1: "100", 0.3: "100", 0.5: "100", 0.7: "100", 0.8: "~100", 0.9: ">95", 0.95: "~90"}
 WARMUP_S = 30
 CYCLE_S = 10
-"""HyParView counts in cycles, and a node shuffles once per cycle; here that is every ten seconds."""
+"""Seconds of one cycle of HyParView's papers, in which a node shuffles once."""
 MESSAGES = 30
 FEW_MESSAGES = 6
-"""After a crash: one a second, each from a random survivor; few if at most half of the nodes crashed."""
+"""Number of messages after a crash of at most half of the nodes, else `MESSAGES`. A random survivor sends one a
+second."""
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """The answer of `work`, done in a copy of this process."""
+    """Do `work` in a copy of this process, and return its result."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if not child:
@@ -97,14 +100,18 @@ def when_quiet(run: Run) -> dict[str, Any]:
 
 
 def after_a_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
-    """Crash a share of the nodes now: what do the messages that follow reach, and when is the overlay whole?"""
+    """Crash a share of the nodes now, and return the delivery of later messages and the recovery of the overlay.
+
+    `ratios` has the percentage of survivors that each message reaches. `whole_s` is the number of seconds until the
+    overlay is connected, or None.
+    """
     engine = run.engine
     publishers = {publication.publisher for publication in run.plan.publications}
     others = [node.id for node in engine.nodes if node.id not in publishers]
     randomness = Randomness(run.plan.scenario.seed)
     others.sort(key=lambda node: randomness.draw(Purpose.CRASH, node))
     victims = others[: round(share * len(engine.nodes))]
-    now = engine.now + engine.queue.width_us  # the bucket that is open is done
+    now = engine.now + engine.queue.width_us  # the current bucket is already run
 
     def strike() -> None:
         if not discovery:
@@ -190,7 +197,10 @@ def print_crashes(preset: str, discovery: bool, crashed: list[dict[str, Any]]) -
 
 
 def cycles_until_reliable(series: list[list[float]]) -> str:
-    """Messages come one a second from the crash on: when is the last one that misses a node?"""
+    """Return the cycles from the crash until the last message that does not reach all survivors, as text.
+
+    `series` has the percentages of reached survivors of each run, one for each second after the crash.
+    """
     missing = [max((number + 1 for number, ratio in enumerate(one) if ratio < 100), default=0) for one in series]
     if max(missing) == len(series[0]):
         return f"more than {len(series[0]) / CYCLE_S:.0f}"

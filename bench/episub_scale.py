@@ -1,8 +1,8 @@
-"""Episub in large networks on the array engine: time, memory, the overlay after 30 s, and messages over its tree.
+"""Measure episub in large networks on the array engine: time, memory, the overlay at the end, and message delivery.
 
     python bench/episub_scale.py [--nodes 100000] [--presets episub hyparview-plumtree-10k]
 
-All nodes start at once. Ten messages follow, one a second, each from another node.
+All nodes start at the same time. After 30 s, ten messages follow, one a second, each from another node.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ publishers = "any"
 
 
 def overlay(engine: ArrayEngine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both ends of all active links, one line for each direction."""
+    """Return two arrays with the sources and the targets of all active links. Each direction is one link."""
     counts = engine.arrays["overlays"][:, 0, at.ACTIVE_COUNT]
     places = np.arange(engine.arrays["view_peers"].shape[2])
     is_used = places < counts[:, None]

@@ -1,4 +1,4 @@
-"""Episub's tree and its near links, next to the published figures.
+"""Measure episub's tree and its near links, and print the published figures next to them.
 
     python bench/episub_tables.py [SEEDS] [tree|bounds|settling|repair|proximity …]
 
@@ -50,7 +50,7 @@ BOUNDS = (
     ("many", {"workload__publisher_count": 0}, 18, 1.0),
     ("bursts of 5", {}, 30, 3.0),
 )
-"""Senders, keys, and iroh's bounds of the mean last hop and of RMR over all rounds."""
+"""Senders, scenario keys, and iroh's bounds for the mean last hop and for the relative message redundancy (RMR)."""
 
 
 def bounds(seeds: int) -> None:
@@ -81,7 +81,7 @@ def bounds(seeds: int) -> None:
 
 
 def bursts(preset: str, seed: int) -> Run:
-    """Thirty rounds, in each of which five nodes publish at once."""
+    """Return a run of thirty rounds; in each round five nodes publish at the same time."""
     draw = Randomness(seed)
     at = [(30 + number // 5, draw.below(100, Purpose.PUBLISHER, number)) for number in range(150)]
     return published_by(100, seed, at, router__preset=preset)

@@ -1,11 +1,12 @@
-"""The threshold of tree optimisation: how much shorter paths get, and what that costs in stability.
+"""Measure the effect of the threshold of tree optimisation on the length of paths and on the stability of the tree.
 
     python bench/episub_threshold.py [SEEDS]
 
-Prints a table and draws `docs/pictures/episub-threshold.svg`. 500 nodes on a fixed overlay of 3 dials each, a message
-a second. Either the source moves after 20 messages (the tree is that of the first one; can it become the other's?),
-or two sources take turns (the tree cannot be best for both; does it come to rest?). Hops are the mean of deliveries
-of the last ten messages of 60, changes the GRAFTs and PRUNEs per message after the 23rd.
+It prints a table and draws `docs/pictures/episub-threshold.svg`. 500 nodes have a fixed overlay of 3 dials each, and
+60 messages are published, one a second. In the first case the source moves to another node after 20 messages: this
+shows if the tree adapts to a new source. In the second case two sources publish in turn: this shows if the tree
+becomes stable, although it cannot be optimal for both. Hops are the mean over the deliveries of the last ten
+messages. Changes are the GRAFTs and PRUNEs per message after the 23rd.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "episub-threshold.sv
 
 
 def measured(seed: int, threshold: int, case: str) -> tuple[float, float]:
-    """Mean hops of the last ten messages, and GRAFTs and PRUNEs per message."""
+    """Return the mean hops of the last ten messages, and GRAFTs and PRUNEs per message after the 23rd."""
     at = [
         (WARMUP_S + number, number % 2 if case == "turns" else int(number >= MOVES_AT)) for number in range(MESSAGES)
     ]
@@ -53,11 +54,11 @@ def measured(seed: int, threshold: int, case: str) -> tuple[float, float]:
 Point = tuple[float, float]
 LEFT, TOP, WIDTH, HEIGHT = 64, 46, 560, 300
 LEAST, MOST = -0.5, 3.2
-"""Powers of ten of changes per message that the axis shows."""
+"""Ends of the horizontal axis: decimal logarithms of the changes per message."""
 
 
 def drawn(curves: dict[str, Sequence[Point]]) -> str:
-    """Hops against changes per message, a curve for each case, a point for each threshold."""
+    """Return an SVG picture of hops over changes per message: a curve for each case, a point for each threshold."""
     hops = [hop for points in curves.values() for hop, _ in points]
     low, high = int(min(hops)), int(max(hops)) + 1
 

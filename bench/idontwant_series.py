@@ -1,10 +1,10 @@
-"""The savings of IDONTWANT, by the size of messages: the series of vac.dev (nim-libp2p, 2024) in our simulator.
+"""Measure how much IDONTWANT saves, by message size: the experiments of vac.dev (nim-libp2p, 2024) in the simulator.
 
     python bench/idontwant_series.py [NODES] [SIZE…]
 
-The setting is theirs as far as our links go: D 8/6/12, a gossip factor of 0.05, no flood publishing, ten publishers
-with one message each, four seconds apart, 40 to 130 ms between any two. Each node has one uplink, of 100 Mbit/s
-(theirs have 50 to 150), and nothing bounds what it takes in.
+Parameters are those of vac.dev: D 8, D_low 6, D_high 12, a gossip factor of 0.05, ten publishers with one message
+each, four seconds apart, and latencies of 40 to 130 ms. Links differ: each node has an uplink of 100 Mbit/s (there 50
+to 150 Mbit/s), and its downlink is not limited.
 """
 
 from __future__ import annotations

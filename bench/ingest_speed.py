@@ -1,10 +1,10 @@
-"""Protobuf ingest against Go's tracestat on the same trace: events per second of processor time, one core each.
+"""Measure the import of protobuf traces, next to Go's tracestat on the same trace, in events per second of CPU time.
 
     python bench/ingest_speed.py [--events 1000000] [--tracestat PATH]
 
-The trace is the recorded one of the tests, repeated with message ids of its own each time. Go's tracestat reads gzip
-only, so there is a line for ours on gzip, too. Processor time, because machines are shared; the first import, which
-compiles, is not counted.
+The trace is a recorded trace of the tests, repeated with new message ids each time. Go's tracestat reads only gzip,
+so the import of gzip is measured, too. CPU time is used because other programs may run on the machine. The first
+import, which compiles kernels, is not counted. Each program uses one core.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORDED = Path(__file__).parents[1] / "tests/ingest/data/go-0.16.pb.gz"
 
 
 def write_trace(path: Path, events: int, recorded_events: int, messages: list[bytes]) -> int:
-    """The recorded trace over and over; how many events."""
+    """Write the recorded trace many times into a file; return the number of events."""
     data = gzip.decompress(RECORDED.read_bytes())
     copies = max(events // recorded_events, 1)
     with path.open("wb") as file:

@@ -1,12 +1,11 @@
-"""`hearsay analyze` killed at seeded points, in batch and while it follows a run that grows.
+"""Kill `hearsay analyze` at seeded random times, in batch mode and while it follows a growing run.
 
     python bench/kill_spark.py [--points 50] [--seed 1] [--chain 5] [--cluster-points 6]
 
-A chain is some kills one after the other on the same output (SIGKILL of the driver, of the JVM, of a Python worker),
-each leaving its mess to the next, and then an analysis without kills. After every kill the tables there must be
-whole or absent; in the end they must equal those of an undisturbed batch analysis, and nothing may be left
-behind. With `--cluster-points`, workers of a standalone cluster are killed while a batch analysis runs
-there: it must complete on the other one.
+A chain is a series of analyses with the same output folder. Driver, JVM or a Python worker of each gets SIGKILL,
+except in the last analysis. After each kill a table must be complete or absent. At the end, the tables must equal
+those of a batch analysis without kills, and no temporary folders may be left. With `--cluster-points`, workers of a
+standalone cluster are killed while a batch analysis runs there, which must complete on the other worker.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SCENARIO = ("--nodes", "80", "--messages", "40", "--rotate", "4", "--set", "trac
 
 
 def run_chain(name: str, kills: list[Kill], source: Path, reference: Path, base: Path) -> Counter[str]:
-    """Kill after kill, then a run to the end; what happened."""
+    """Run a chain; return how often each outcome of a kill occurred."""
     mode = kills[0].mode
     folder = base / name
     run = GrowingRun(source, folder / source.name)

@@ -1,10 +1,10 @@
-"""`hearsay sweep` killed at seeded points, again and again, until it is through.
+"""Kill `hearsay sweep` at seeded random times, and test that a later sweep completes the study.
 
     python bench/kill_sweeps.py [--points 30] [--seed 1] [--chain 5] [--cluster-points 0]
 
-A chain is some kills one after the other on the same folder (SIGKILL of the driver, of the JVM, of a Python worker),
-and then a sweep without kills. Its tables must equal those of an undisturbed one, and no run that was kept may
-have been made again. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
+A chain is a series of sweeps with the same output folder. Driver, JVM or a Python worker of each gets SIGKILL, except
+in the last sweep. Its tables must equal those of a sweep without kills, and no run with a stored result may be
+repeated. With `--cluster-points`, workers of a standalone cluster are killed while a sweep runs there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Node processes under load, a third of them killed with SIGKILL.
+"""Kill a third of the node processes of a network under load with SIGKILL.
 
-All survivors must get every message that survivors publish after the kill, their meshes must fill again, and what
-the killed had traced must be readable. Prints how long the meshes took, in heartbeats of one second.
+Each survivor must receive all messages that survivors publish after the kill, its mesh must fill again, and the
+traces of the killed nodes must be readable. The program prints the time until the meshes are full, in heartbeats of
+one second.
 
     python bench/killed_nodes.py [PROCESSES]
 """
@@ -39,7 +40,7 @@ class Figures(NamedTuple):
 
 
 class Load:
-    """Peers publish in turn, one message every `EVERY_S`, until asked to stop."""
+    """Messages that the peers publish in turn, one every `EVERY_S` seconds, until the task is cancelled."""
 
     def __init__(self) -> None:
         self.peers: list[PeerProcess] = []
@@ -57,7 +58,10 @@ class Load:
 
 
 async def measure(count: int, later: int, directory: Path) -> Figures:
-    """`AssertionError` when a survivor lacks a message or a trace cannot be read."""
+    """Run the network with `later` messages after the kill. Wait until each survivor has received all of them.
+
+    Raise AssertionError if a message is delivered twice or a trace cannot be read.
+    """
     async with AsyncExitStack() as stack:
         peers: list[PeerProcess] = []
         for place in range(count):

@@ -1,7 +1,7 @@
-"""Many real nodes in one process on loopback: start, meshes, delivery, memory per node.
+"""Run many real nodes in one process on loopback, and measure start, meshes, delivery, and memory per node.
 
-Every node dials a few that were there before it, all join one topic, and messages come from random nodes. All printed
-messages were delivered completely, or the program fails.
+Each node dials a few earlier nodes. All nodes join one topic, and random nodes publish messages. The program fails if
+a message is not delivered to all nodes.
 
     python bench/many_nodes.py [NODES] [MESSAGES]
 """
@@ -22,7 +22,7 @@ from hearsay.node.node import Node
 
 DIALS = 6
 STARTING = 10
-"""Nodes that dial at the same time: a handshake is work, and all of it is done by this process."""
+"""Number of nodes that dial at the same time; with more, handshakes take too long, because they share a process."""
 
 
 class Figures(NamedTuple):
@@ -38,7 +38,11 @@ def resident_bytes() -> int:
 
 
 async def measure(count: int, messages: int, seed: int = 1) -> Figures:
-    """`AssertionError` when a message does not arrive everywhere, `TimeoutError` when it takes too long."""
+    """Run the nodes and return the figures.
+
+    Raise AssertionError if a node delivers too many messages, and TimeoutError if meshes or deliveries take longer
+    than two minutes.
+    """
     random = Random(seed)
     gc.collect()
     before, begin = resident_bytes(), monotonic()
@@ -57,7 +61,7 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
             ]
             await asyncio.gather(*dials)
         started = monotonic()
-        # A node pruned by full peers waits for their backoff: a mesh may stay small for a minute.
+        # A mesh may stay small for a minute, because a pruned node waits for the end of the backoff.
         await until(lambda: all(node.mesh("news") and node.topic_peers("news") == len(node.peers) for node in nodes))
         meshed = monotonic()
         used = resident_bytes() - before

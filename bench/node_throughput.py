@@ -1,11 +1,11 @@
-"""Messages per second and CPU per message between two processes on loopback, ours and other implementations.
+"""Measure messages per second and CPU time per message between two processes of an implementation on loopback.
 
-Each pair is a sender and a receiver of one implementation, with its full router and delivery to the application;
-the sender is kept a bounded number of messages ahead. All are measured in turn in the same run, `--rounds` times,
-and medians are shown, because machines drift. CPU is user and system time of the whole process, per message that
-the receiver delivered. Toolchains that are missing are named and left out. `ours-scored` keeps scores of its peers in
-every topic, as the evaluation of 2020 did; `earlier` is our node of the checkout named by `--earlier`, and what the
-others take is then reported in addition.
+Implementations are Hearsay and others. Sender and receiver have the full router and deliver to the application. The
+sender is a limited number of messages ahead of the receiver. All implementations are measured in turn `--rounds`
+times, and medians are printed, because the speed of a machine changes with time. CPU time is user and system time of
+the whole process, per message that the receiver delivered. Implementations without toolchain are named and omitted.
+`ours-scored` keeps scores of its peers in each topic, with the preset `hardening`. `earlier` is Hearsay's node of the
+checkout that `--earlier` names. A column has the receiver's CPU time relative to each of `ours` and `earlier`.
 
     python bench/node_throughput.py [--rounds 3] [--seconds 2] [--only ours,py] [--sizes 100,1024,65536] [--signed]
     python bench/node_throughput.py --earlier ../hearsay-0.1 --only earlier,ours,ours-scored,go --signed
@@ -70,7 +70,7 @@ async def measure(name: str, earlier: Path, size: int, signed: bool, seconds: fl
     ):
         await sender.until(lambda: sender.topics.get("bench") == 1)
         await receiver.until(lambda: receiver.topics.get("bench") == 1)
-        while not receiver.count:  # until the mesh is there; not every implementation tells
+        while not receiver.count:  # until a message goes through the mesh, which some implementations do not report
             sender.order(f"publish bench {size} {STEP}")
             await asyncio.sleep(0.3)
         await asyncio.sleep(0.5)
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def relation(these: list[Measured], those: list[Measured]) -> str:
-    """The median over the rounds, each of which measures both."""
+    """Return the median ratio of the receivers' CPU times over the rounds, or no text for the same measurements."""
     ratios = [this.receiver_us / that.receiver_us for this, that in zip(these, those, strict=True)]
     return "" if these is those else f"{median(ratios):.2f}"
 

@@ -1,11 +1,12 @@
-"""`hearsay analyze` on runs of several sizes: time, memory, Spark's event log; equal tables with a small heap.
+"""Measure time and memory of `hearsay analyze` on runs of several sizes, with counters of Spark's event log.
 
-Memory is the most that the command, the JVM and its Python workers held at once; `largest Python` is the largest of
-these processes but the JVM. A run is made if it is missing: 3 GB of disk and two minutes for each 100 million events.
+Memory is the greatest sum over the command, the JVM and its Python workers. `largest Python` is the greatest memory
+of one of these processes except the JVM. A missing run is generated, with 3 GB of disk and two minutes for each 100
+million events. With `--small-heap` each run is also analysed with a heap of 512 MiB, of which Spark's sums get a
+twentieth. Then Spark must spill, and all tables must be equal row by row.
 
     python bench/pipeline_sizes.py [EVENTS…]               # 50,000,000
-    python bench/pipeline_sizes.py EVENTS… --small-heap    # each also with 512 MiB, a twentieth for Spark's sums,
-                                                           # which must spill; tables are compared row by row
+    python bench/pipeline_sizes.py EVENTS… --small-heap
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from synthetic_trace import write_run
 
 SMALL_HEAP = "512m"
 SMALL_SHARE = "spark.memory.fraction 0.05\nspark.buffer.pageSize 256k\n"
-"""For what Spark sums and keeps; JVM and gateway need the rest to live."""
+"""Settings that leave a twentieth of the heap for Spark's sums and caches. JVM and gateway need the rest."""
 LOGGED = "spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir {folder}\n"
 
 
@@ -67,7 +68,7 @@ def analysed(folder: Path, out: Path, environment: dict[str, str], settings: str
 
 
 def differences(left: Path, right: Path) -> list[str]:
-    """Tables whose lines are not the same, and how many are not."""
+    """Return each table that differs, with the number of rows that only one side has."""
     found: list[str] = []
     with duckdb.connect() as database:
         for table in TABLES:

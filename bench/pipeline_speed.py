@@ -1,8 +1,9 @@
-"""The same questions in SQL about one run, answered by Spark and by DuckDB; and the whole analysis, cold and warm.
+"""Measure SQL questions about one run with Spark and with DuckDB, and the whole analysis, cold and warm.
 
-`counts`: deliveries and copies of each message. `percentiles`: exact ones of each message. `traffic`: parts and bytes
-of each node by topic and kind, both ways. `mesh`: links by second. Each question reads the files again. Seconds are
-those of the wall, in brackets of all processors. The run is made if it is missing: 3 GB for each 100 million events.
+`counts`: deliveries and copies of each message. `percentiles`: exact latency percentiles of each message. `traffic`:
+sent and received parts and bytes of each node, by topic and kind. `mesh`: number of links in each second. Each
+question reads the files again. Seconds are wall time, with CPU time in parentheses. A missing run is generated, with
+3 GB of disk for each 100 million events.
 
     python bench/pipeline_speed.py [EVENTS] [ROUNDS]          # 50,000,000 and 3
 """

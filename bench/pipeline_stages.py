@@ -1,11 +1,11 @@
-"""The stages of `hearsay analyze` by Spark's event log: how evenly tasks share them, and the price of more executors.
+"""Measure the stages of `hearsay analyze` from Spark's event log: skew of tasks, and costs of more executors.
 
     python bench/pipeline_stages.py skew [EVENTS]       # 10,000,000
     python bench/pipeline_stages.py executors [EVENTS]  # a standalone cluster here: 1, 2 and 4 executors of a core
 
-`skew` analyses runs with topics of equal size, with nine in ten messages in one topic, and also with one file for
-each class, on eight partitions. It compares the largest task of a stage with an eighth of the stage: by rows, which
-are the same each time, and by seconds of a processor, of which the first tasks spend some on compilation.
+`skew` analyses three runs on eight partitions: with topics of equal size; with nine in ten messages in one topic; and
+the same with one file for each class. It divides the largest task of a stage by an eighth of the stage: by rows,
+which are the same each time, and by CPU seconds, which include compilation in the first tasks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EIGHT = (
     "spark.sql.adaptive.coalescePartitions.enabled false\n"
 )
 LEAST = 500_000, 2.0
-"""Rows, and seconds of a processor, of a stage that is looked at."""
+"""Smallest number of rows, and of CPU seconds, of a stage that is counted."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Analysis:
     seconds: float
     stages: list[Stage]
     without_tasks_s: float
-    """While no stage ran."""
+    """Seconds during which no stage ran."""
 
     @property
     def cpu_s(self) -> float:

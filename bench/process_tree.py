@@ -1,4 +1,4 @@
-"""The cost of a process and all below it, as Linux reports it: seconds of CPU, and memory while it is watched."""
+"""CPU time and memory of a process and its descendants, from `/proc`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK_EVERY_S = 0.25
 
 
 def family(root: int) -> list[int]:
-    """The process and all below it."""
+    """Return the ids of a process and its descendants."""
     children: dict[int, list[int]] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
@@ -24,7 +24,7 @@ def family(root: int) -> list[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """Sum over the process and all below it that have not ended."""
+    """Return the CPU seconds of a process and its living descendants."""
     ticks = 0
     for pid in family(root):
         with suppress(OSError):
@@ -35,7 +35,10 @@ def cpu_seconds(root: int) -> float:
 
 @dataclass
 class PeakMemory:
-    """The most that a process and all below it held at once, in MiB; shared pages count once."""
+    """Peak memory of a process and its descendants while the context lasts, in MiB; shared pages count once.
+
+    `together` is the peak of the sum; the other fields are the peaks of single processes.
+    """
 
     root: int
     together: float = 0.0
@@ -59,7 +62,7 @@ class PeakMemory:
                 with suppress(OSError):
                     held, program = _held_mib(pid), Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
                     together += held
-                    if program.endswith(b"java"):  # a child that the JVM has just forked, too
+                    if program.endswith(b"java"):  # also a process that the JVM has just forked
                         self.jvm = max(self.jvm, held)
                     else:
                         self.largest_python = max(self.largest_python, held)
@@ -67,7 +70,7 @@ class PeakMemory:
 
 
 def _words(stat: Path) -> list[str]:
-    """Those after the name, which may hold anything: state, parent, …"""
+    """Return the fields of `/proc/PID/stat` after the name, which may contain spaces: state, parent and others."""
     return stat.read_text().rpartition(")")[2].split()
 
 

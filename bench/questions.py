@@ -1,9 +1,9 @@
-"""Runs the commands of docs/questions.md and prints the lines of the page that they do not print any more.
+"""Run the commands of docs/questions.md, and print the lines of the page that the commands do not print.
 
     python bench/questions.py [NUMBER…]
 
-A block `text` below a command has lines of its output. The commands of a question run in an empty folder with a copy
-of `studies/`, so they make all their runs. The exit code is 1 if a line is missing.
+On the page, a block `text` below a command has lines of the command's output. The commands of a question run in a new
+folder that has only a copy of `studies/`, so they make all their runs. The exit code is 1 if a line is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def words(self) -> list[str]:
-        """The arguments of hearsay."""
+        """The command's arguments for `hearsay`."""
         program, *words = shlex.split(self.command.replace("\\\n", " "))
         if program != "hearsay":
             raise ValueError(f"{program}: a command of the page begins with hearsay")

@@ -1,7 +1,7 @@
-"""Random small scenarios for the four routers, with everything that a scenario may say.
+"""Random small scenarios with all routers and kinds of faults.
 
-Hypothesis makes a scenario smaller in which something fails, but chooses the same simple values again and again.
-`even_scenario` chooses all of them alike, and so meets far more.
+`scenario_texts` draws with hypothesis, which shrinks a failing scenario, but often chooses the same simple values.
+`even_scenario` chooses all values with equal probability, and so produces more different scenarios.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ DEGREES = ((6, 4, 12), (2, 1, 3), (3, 3, 3), (0, 0, 0), (4, 2, 5))
 
 @st.composite
 def scenario_texts(draw: Any) -> str:
-    """The text of a scenario file. Simple choices stand first, so that hypothesis shrinks towards them."""
+    """Draw the text of a scenario file. Simple values are first in each list, because hypothesis shrinks to them."""
     return _scenario(lambda values: draw(st.sampled_from(values)))
 
 
 def even_scenario(name: str) -> str:
-    """The text of the scenario of this name."""
+    """Return the text of a scenario file. The name is the seed of all choices."""
     return _scenario(Random(name).choice)
 
 
@@ -83,7 +83,7 @@ def _invalid(pick: Pick) -> list[str]:
 
 
 def _troubles(pick: Pick) -> list[str]:
-    """Draw faults of links, whose table is open, and of nodes."""
+    """Draw faults of links, as further lines of the table `links`, and of nodes."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
         f"uplink_mbit = {pick([0, 0, 1, 0.05, 0.05])}",
@@ -135,7 +135,7 @@ def _router(pick: Pick) -> list[str]:
 
 
 def _options(kind: str) -> dict[str, Sequence[Any]]:
-    """Parameters and what they may be, other than by the preset."""
+    """Return parameters of a router, each with values that differ from those of presets."""
     options: dict[str, Sequence[Any]] = {
         "hello": ["true", "false"],
         "announce_again_ms": [300, 3000],
@@ -208,7 +208,7 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
 
 
 def _opinions(pick: Pick) -> list[str]:
-    """Draw samples of scores and ratings."""
+    """Draw the interval of score samples, and ratings."""
     lines = [f"[scores]\nevery_s = {pick([0.5, 0, 3])}"]
     for _ in range(pick([0, 0, 1, 2])):
         lines.append(f"[[ratings]]\nrating = {pick([-1, 0, 2.5])}\nshare = {pick([0.2, 0.7])}")

@@ -1,10 +1,10 @@
-"""Runs benches and writes what they print into docs/benchmarks, with machine, date and commit: `make bench`.
+"""Run benches, and write their output into docs/benchmarks, with machine, date and commit: `make bench`.
 
     python bench/record.py [--quick] [BENCH…]
 
-Each bench has a page. The text above its heading `Last run` is written by hand and stays; the rest is replaced.
-The index `docs/benchmarks/index.md` lists the runs from those headings. `--quick` takes small sizes, which say that a
-bench works and little about speed.
+Each bench has a page. The text above its heading `Last run` is written by hand and stays; the rest is replaced. The
+index `docs/benchmarks/index.md` lists the last runs of all pages. `--quick` uses small sizes. Then a bench shows that
+it works, but not the speed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BENCHES = (
 
 
 def machine() -> str:
-    """Processor, cores this process may use, memory, system, Python."""
+    """Return the processor, the number of cores that this process may use, memory, system and version of Python."""
     processor = re.search(r"^model name\s*: (.*)$", _text("/proc/cpuinfo"), re.MULTILINE)
     memory = re.search(r"^MemTotal: +(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
     parts = [
@@ -73,7 +73,7 @@ def _text(path: str) -> str:
 
 
 def commit() -> str:
-    """The commit that is measured; sources that differ from it are said."""
+    """Return the measured commit, with a note if `src` or `bench` has changes."""
     changed = _git("status", "--porcelain", "--", "src", "bench")
     return f"`{_git('rev-parse', '--short=10', 'HEAD')}`" + (", with changes" if changed else "")
 
@@ -83,7 +83,7 @@ def _git(*words: str) -> str:
 
 
 def run(bench: Bench, arguments: str) -> str:
-    """The section of a bench: what was run, where and when, and what it printed."""
+    """Run a bench; return the section for its page: command, time, machine and printed text."""
     measured, busy = commit(), os.getloadavg()[0]
     started = perf_counter()
     command = [sys.executable, str(ROOT / "bench" / f"{bench.script}.py"), *arguments.split()]
@@ -109,7 +109,7 @@ def keep(page: Path, section: str) -> None:
 
 
 def with_runs(index: str) -> str:
-    """The index with the last run of every bench: when it was, and with what."""
+    """Return the index with a table of the last runs: date, commit and command of each bench."""
     lines = ["| bench | date | commit | command |", "| --- | --- | --- | --- |"]
     for bench in BENCHES:
         text = bench.page.read_text(encoding="utf-8")

@@ -1,17 +1,16 @@
-"""simsub's published tables against the distribution of our runs over many seeds.
+"""Compare simsub's published tables with the distribution of Hearsay's runs over many seeds.
 
-For every counter: the published figure, mean, standard deviation and range of our runs, and the two-sided
-empirical tail probability of the published figure, (1 + number of runs at least as extreme) / (1 + runs),
-doubled. A counter fails when that is below 5 % divided by the number of counters (Bonferroni), or when it is
-more than four standard deviations off, which decides where there are too few seeds for the former; PRUNE, whose
-counts are clumped, by the former alone. connect and deliver must be equal in every run.
+Printed for each counter are the published figure, mean, standard deviation and range of the runs, and the two-sided
+empirical tail probability p of the published figure: 2 (1 + number of runs at least as extreme) / (1 + number of
+runs). A counter fails if p is below 5 % divided by the number of counters (Bonferroni). It also fails if the figure
+is more than four standard deviations from the mean, because p cannot be small with few seeds. This second rule does
+not hold for PRUNE, which occurs in clusters. In each run, connect must be 10 N and deliver N M.
 
-Which cells are not compared, because they come from the lag of simsub's real-time simulator: ihave of table 3,
-iwant of table 5, and iwant, ihave and publish of table 6. They are printed with a dash.
+Some cells result from the lag of simsub's real-time simulator and are not compared: ihave of table 3, iwant of table
+5, and iwant, ihave and publish of table 6. They are printed with a dash.
 
-With `--lag` the script waits as it did there: a message is sent when the one before has gone round, which takes
-`LAG_MS` for each node that it is delivered to, or when its time has come, whichever is later. Then ihave of tables
-3 and 6 is compared too.
+With `--lag` the workload has this lag, too: a message is published at its planned time, but not before the previous
+message is delivered, which takes `LAG_MS` for each node. Then ihave of tables 3 and 6 is compared, too.
 
     python bench/simsub_tables.py [--engine array] [--lag] [SEEDS [TABLE…]]
 """

@@ -1,13 +1,13 @@
-"""How much of the cores' time a sweep spends in engines, next to the same runs in a plain process pool.
+"""Measure the share of the cores' time that a sweep spends in engines, next to the same runs in a process pool.
 
     python bench/sweep_share.py [--runs 200] [--seconds 5] [--short 0]
 
-The sweep is `hearsay sweep` as a command, from its start to its end: Python, the JVM, dispatch, tables, the report.
-The pool is `multiprocessing.Pool` with as many processes as cores, which maps the same runs and keeps nothing. The
-share is the seconds of all runs over cores × wall time, once by the runs' clocks and once by their CPU time, which
-other work on the machine does not lengthen. Where there is much of that, neither says much: then look at what the
-driver and the JVM took in addition to the engines. With `--short N` N runs of about 20 ms are added, which have to
-be packed.
+The sweep is the command `hearsay sweep`, measured from start to end: Python, the JVM, dispatch, tables, the report.
+The pool is a `multiprocessing.Pool` with a process for each core, which maps the same runs and stores nothing. The
+share is the sum of the seconds of all runs, divided by cores × wall time of the sweep or pool. It is printed for the
+wall time of the runs, and for their CPU time, which other programs do not lengthen. On a busy machine both shares say
+little; then compare the CPU time of driver and JVM, which is printed, too. `--short N` adds N runs of about 20 ms,
+which the sweep packs into tasks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tasks(study: Study) -> list[Task]:
 
 
 def messages_for(folder: Path, seconds: float) -> int:
-    """How many messages a run has that takes so long here."""
+    """Return the number of messages of a run that takes `seconds` on this machine."""
     pace: list[float] = []
     for messages in (20, 60):
         (task, *_) = tasks(load_study(write_study(folder, "pace", 2, NODES, messages)))

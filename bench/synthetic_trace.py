@@ -1,8 +1,8 @@
-"""A run folder of any size in seconds: rows drawn by a seeded generator, not by a protocol.
+"""Write a run folder of any size within seconds. Its rows come from a random generator, not from a protocol.
 
-Each message reaches every node of its topic in about six copies, with log-normal delays; around it go IHAVEs and
-IWANTs. Nodes join at the start, and graft and prune all through the run. The values are random, how it is stored
-is what a simulation writes: same classes, same files, same widths.
+Each message reaches all nodes in six copies, with log-normal delays, and a number of IHAVEs and IWANTs. Nodes join at
+the start, and graft and prune during the whole run. The values are random, but the format is that of a simulation:
+the same classes, files and widths.
 
     python bench/synthetic_trace.py FOLDER EVENTS [SEED]
 """
@@ -34,12 +34,12 @@ BLOCK = 64
 
 
 def evenly(message: int) -> int:
-    """The topic of a message: each has as many."""
+    """Return the topic of a message; topics have equal numbers of messages."""
     return message % TOPICS
 
 
 def crowded(message: int) -> int:
-    """The topic of a message: nine in ten are in the first."""
+    """Return the topic of a message; nine in ten messages are in the first topic."""
     return 0 if message % 10 else 1 + message // 10 % (TOPICS - 1)
 
 
@@ -50,7 +50,7 @@ def write_run(
     topic_of: Callable[[int], int] = evenly,
     file_bytes: int = 64_000_000,
 ) -> Path:
-    """A run folder of about `events` rows."""
+    """Write a run folder of about `events` rows, and return its path."""
     random = np.random.default_rng(seed)
     folder = RunFolder.create(path)
     messages = max(1, (events - 2 * NODES) // ROWS_PER_MESSAGE)

@@ -1,8 +1,8 @@
-"""A thousand honest peers on one node: memory for each, time until the meshes are there, delivery.
+"""Connect a thousand honest peers to one node, and measure memory per peer, time until all have a mesh, and delivery.
 
-The node has a process of its own; the peers, real nodes too, share a few. Each dials the node and a few of the
-others, in whatever process. All are in one topic; messages come from random peers and from the node. Everybody has
-the address 127.0.0.1, so the node's limits per address are raised, and the files that a process may open.
+The node has its own process. The peers, which are real nodes, share a few processes. Each peer dials the node and a
+few other peers of any process. All join one topic, and messages come from random peers and from the node. All have
+the address 127.0.0.1, so the node's limits per address are raised, and the limit of open files per process.
 
     python bench/thousand_peers.py [--peers 1000] [--processes 4] [--dials 3] [--messages 20]
 """
@@ -29,13 +29,13 @@ from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 
 DIALLING = 4
-"""Nodes of a process that dial at the same time."""
+"""Number of nodes of a process that dial at the same time."""
 APART_S = 0.003
-"""Between two messages, for each peer: the deliveries of one are work for the processes that the peers share."""
+"""Seconds between two messages, per peer, because the processes must handle the deliveries of each message."""
 
 
 def generous(peers: int) -> NodeConfig:
-    """For a number of peers of one address."""
+    """Return a configuration with limits for a number of peers at one address."""
     many = 4 * peers  # an address gets half of the places at most
     host = HostLimits(
         max_connections=many,
@@ -57,7 +57,11 @@ async def orders() -> asyncio.StreamReader:
 
 
 class Crowd:
-    """A number of nodes in one process. Input on stdin: all addresses, then `publish`, then `report`."""
+    """The node, or some of the peers, in one process.
+
+    Lines on stdin: the addresses to dial, as JSON with a list for each node of the process; then `publish`, several
+    times; then `report`.
+    """
 
     def __init__(self, count: int, flags: argparse.Namespace) -> None:
         self.count = count

@@ -1,10 +1,10 @@
-"""The cost of a trace for a run of the array engine: the command with and without one, in pairs.
+"""Measure the cost of a trace for a run of the array engine: the command without and with a trace, in turn.
 
     python bench/trace_speed.py [--nodes 50000] [--messages 10] [--pairs 5] [--out DIR]
 
-simsub's network and rules, start included, one thread of the engine (the writer has its own). Wall time depends on
-whether a second core is free; the processor time of both is shown, too, in user and in system mode: where memory
-has never been touched, the latter is expensive.
+The network and the rules are simsub's. Times include the start of the command. The engine has one thread, and the
+writer of the trace has another. So the wall time depends on a free second core, and the CPU time of both threads is
+printed, too, in user mode and in system mode. System time grows when the process uses new memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from time import perf_counter
 
 
 def run(nodes: int, messages: int, trace: str, folder: Path) -> tuple[float, float, float, int]:
-    """Wall, user and system seconds, and rows written."""
+    """Run the command; return wall, user and system seconds, and the number of written rows."""
     command = [sys.executable, "-m", "hearsay", "simulate", "--preset", "simsub", "--engine", "array", "--json"]
     command += ["--nodes", str(nodes), "--messages", str(messages), "--trace", trace, "--out", str(folder)]
     before, started = os.times(), perf_counter()

@@ -1,10 +1,10 @@
-"""How quickly the page of `hearsay watch` draws 1,000 nodes, and how many updates a second the data path carries.
+"""Measure the updates per second of `hearsay watch`, and the time in which its page draws a frame.
 
     .venv/bin/python bench/watch_frames.py
 
-prints a table: updates a second as a plain reader of the stream counts them, without a browser, and the CPU time
-that simulation, picture and server together take for one; then, in headless Chromium, what all its processes take for
-one, the median time in which a frame is drawn, and the renderer.
+The table has, for 100 and 1,000 nodes: the updates per second that a reader of the stream receives without a browser,
+their median size, and the CPU time of simulation, picture and server per update. In headless Chromium, it has the CPU
+time of all processes of Chromium per update, and the page's own figures with the median time of a frame.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chromium import Browser, Page, find_chromium  # noqa: E402
 
 @contextmanager
 def watched(nodes: int) -> Generator[tuple[str, int]]:
-    """The address of a simulation that runs at the clock's pace, and its process."""
+    """Run `hearsay watch` in real time, and yield its URL and process id."""
     given = ["--preset", "r1", "--nodes", str(nodes), "--messages", "1000", "--pace", "1x"]
     command = [sys.executable, "-m", "hearsay", "watch", *given]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -44,7 +44,7 @@ def watched(nodes: int) -> Generator[tuple[str, int]]:
 
 
 def cpu_s(root: int) -> float:
-    """User and system time of a process and all below it, so far."""
+    """Return the CPU seconds of a process and its descendants so far."""
     parents: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
     for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -63,8 +63,10 @@ def cpu_s(root: int) -> float:
 
 
 def updates(url: str, process: int) -> tuple[float, float, float]:
-    """A second, the median of their bytes, and milliseconds of CPU for one; after the first ten, in which the network
-    comes about."""
+    """Return updates per second, the median of their bytes, and CPU milliseconds per update.
+
+    The first ten updates are not counted, because the network is still being built.
+    """
     sizes: list[int] = []
     spent = 0.0
     with urlopen(f"{url}frames") as stream:
@@ -82,7 +84,7 @@ def updates(url: str, process: int) -> tuple[float, float, float]:
 
 
 def drawn(url: str, profile: Path) -> str:
-    """The page's own figures of its frames, and which engine draws."""
+    """Open the page in Chromium; return the last cells of the row: CPU time, the page's figures, and the renderer."""
     program = find_chromium()
     if program is None:
         return "| no Chromium is installed"

@@ -1,4 +1,4 @@
-"""Witnesses of a large run: what they were handed by the array engine goes to real routers, who must do the same.
+"""Check a large run on the array engine: routers of the core repeat the calls of some nodes, and must do the same.
 
 python bench/witness_nodes.py [--nodes 100000] [--messages 10] [--witnesses 100] [--preset r1] [--threads 1]
 """

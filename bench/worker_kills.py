@@ -1,4 +1,4 @@
-"""Workers of a standalone cluster killed while a command runs there: it must complete on those that are left."""
+"""Kill workers of a standalone cluster while a command runs there, which must complete on the other workers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def kill_workers_of_a_cluster(
     command: Callable[[Path], list[str]],
     check: Callable[[Path], None],
 ) -> None:
-    """The older one of two workers dies with its executor at a seeded time, once per point, and a new one comes.
+    """Run a command `points` times on a cluster of two workers, and kill the older worker at a random time each time.
 
-    `command` gets its output folder, `check` looks at what is there in the end.
+    Then a new worker replaces it. `command` returns the command for an output folder, and `check` tests that folder
+    at the end.
     """
     cluster = Cluster(base)
     try:

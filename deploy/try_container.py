@@ -1,10 +1,11 @@
-"""Runs the steps of the Containerfile in trees made by debootstrap, starts the node in the last, asks how it is.
+"""Run the steps of the Containerfile without a container program, start the node, and check its health.
 
     python deploy/try_container.py
 
-It needs root, debootstrap, and what apt and pip download from; no container program. What the image's base is,
-debootstrap makes: packages of the same release. That bare tree is kept in the user's cache, and made anew after a
-month; the trees of the steps go with the program.
+Each stage is a folder with a tree of files, in which commands run by chroot. debootstrap makes the tree of the base
+image from packages of the same release. This tree is stored in the user's cache, and made again in each period of 30
+days. The trees of the stages are deleted at the end. The program needs root, debootstrap, and access to the servers
+of apt and pip.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _CHROOT = shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin") or "chroo
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Each with what stands behind it."""
+    """Yield name and arguments of each instruction."""
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.startswith("#"):
             name, _, rest = line.partition(" ")
@@ -69,7 +70,7 @@ class Stage:
 
 
 def copy_bare_tree(target: Path) -> None:
-    """A copy of the tree of the cache, which is made where there is none, or an old one."""
+    """Copy the base tree from the cache to a folder; make it first if it is missing or old."""
     CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{RELEASE}-{platform.machine()}"
     bare, making = (CACHE / f"{name}-{part}" for part in (int(time() // BARE_FOR_S), "making"))
@@ -87,7 +88,7 @@ def copy_bare_tree(target: Path) -> None:
 
 
 def build(work: Path) -> Stage:
-    """The last stage, with all steps done."""
+    """Run all steps in a folder, and return the last stage."""
     stages: dict[str, Stage] = {}
     stage = Stage(work)
     for name, rest in instructions((ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")):
@@ -100,7 +101,7 @@ def build(work: Path) -> Stage:
                 stages[words[-1]] = stage
                 copy_bare_tree(stage.tree)
             case "RUN":
-                _lend_network(stage.tree)  # a step may have installed certificates over ours
+                _lend_network(stage.tree)  # again, because a step may have replaced the certificates
                 stage.run(["/bin/sh", "-c", rest], _network())
             case "COPY":
                 _copy(stage, stages, rest.split())
@@ -138,7 +139,7 @@ def _network() -> dict[str, str]:
 
 
 def _lend_network(tree: Path) -> None:
-    """What apt and pip of this machine know of the network, in the tree too."""
+    """Copy files that apt and pip need for the network of this machine into the tree."""
     named = [value for value in _network().values() if value.startswith("/") and Path(value).is_file()]
     for name in (*_FILES_OF_THE_NETWORK, *named):
         if Path(name).is_file():
@@ -147,7 +148,10 @@ def _lend_network(tree: Path) -> None:
 
 
 def try_node(stage: Stage) -> None:
-    """The entry point runs, the health check is content, and SIGTERM ends it in good order."""
+    """Start the entry point, wait until the health check succeeds, and end the node with SIGTERM.
+
+    Exit if the node is not healthy, runs as root, or does not end by SIGTERM.
+    """
     node = stage.started([*json.loads(stage.declared["ENTRYPOINT"]), "--subscribe", "chat"])
     check = json.loads(stage.declared["HEALTHCHECK"].partition("CMD ")[2])
     try:

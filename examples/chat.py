@@ -1,9 +1,10 @@
-"""A chat room: every line you type goes to everybody in the room.
+"""A chat room: each line that you type goes to all members of the room.
 
     python examples/chat.py
     python examples/chat.py --name Ada --connect /ip4/127.0.0.1/tcp/4001/p2p/12D3…
 
-Names are part of the messages; who really wrote one is told by its signature, shown in brackets.
+A message contains the author's name, which is not verified. The text in brackets is the end of the author's peer id,
+which is verified by the signature.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from hearsay import Message, Node, NodeConfig, Topic
 
 MAX_LINE = 2000
 WAIT_S = 30
-"""So long lines of a pipe or a file wait for somebody to hear them; at a terminal they wait until you leave."""
+"""Seconds for which a line from a pipe or a file waits for a member of the room. A line from a terminal waits for
+ever."""
 
 
 def address(text: str) -> str:
@@ -29,7 +31,7 @@ def address(text: str) -> str:
 
 
 def is_a_line_of_chat(message: Message) -> bool:
-    """What others send is checked before it is shown or passed on: nothing that could drive a terminal, one line."""
+    """Return whether a message is one line without control characters. Others are neither shown nor forwarded."""
     try:
         said = json.loads(message.data)
     except ValueError:

@@ -1,10 +1,11 @@
-"""Columns of eight cells, of which every node has some: each gets what it lacks from the others, and each cell once.
+"""A column of eight cells, of which each node has some. A node gets each missing cell once, from one other node.
 
     python examples/columns.py --has 0-4
     python examples/columns.py --has 3-7 --connect /ip4/127.0.0.1/tcp/4001/p2p/12D3…
 
-The cells follow from the column's number, so that a wrong one is known; they go as partial messages of gossipsub 1.3,
-each asked of one peer that has it. A node ends with the input (Ctrl-D), and goes on serving others until then.
+The number of a column determines its cells, so wrong cells are detected. Cells are parts of a partial message of
+gossipsub 1.3. Each part is requested from one peer that has it. A node serves other nodes until its input ends
+(Ctrl-D).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TOPIC = "columns"
 
 
 def cells(text: str) -> range:
-    """`2-5`, or `3`."""
+    """Return the numbers of cells in a text such as `2-5` or `3`."""
     first, _, last = text.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal() or not int(first) <= int(last or first) < CELLS:
         raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST within 0-{CELLS - 1}")

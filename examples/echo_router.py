@@ -1,12 +1,11 @@
-"""A router written outside the package: gossipsub that also gossips how many messages it has.
+"""A router outside the package: gossipsub that also sends the number of its cached messages to its peers.
 
-It plugs into the simulator by its import path:
+The simulator loads it by its import path:
 
     PYTHONPATH=examples hearsay simulate --preset r1 --router echo_router:ECHO
 
-and shows the two doors that an outside router has: a control message of its own (an `Extension`, a field of the
-control message that peers which do not know it skip), and gossip metadata that changes what it does: who hears
-from a peer that it holds more recent messages asks to be taken into that peer's mesh.
+The router has its own control part, an `Extension`. This is a field of the control message, which peers skip if they
+do not know it. A node that receives a number much larger than its own grafts the sender.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from hearsay.routers import (
 )
 
 HOLDINGS = FIRST_EXTENSION_FIELD + 1000
-"""The field number of our control message: how many messages the sender's cache holds, 4 bytes big-endian."""
+"""Number of the field, whose value is the number of messages in the sender's cache: 4 bytes, big-endian."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoParameters(GossipsubParameters):
-    """gossipsub's, and how many messages a peer must be ahead before we graft it."""
+    """Parameters of gossipsub, and `ahead`: a peer is grafted if it has at least this number of messages more."""
 
     ahead: int = integer(3, low=1)
 

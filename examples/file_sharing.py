@@ -1,10 +1,11 @@
-"""A file-sharing topic: peers advertise which pieces of a file they have, ask for what they lack, and answer.
+"""A topic for a file: peers announce the pieces that they have, request missing pieces, and send requested pieces.
 
     python examples/file_sharing.py share BOOK
     python examples/file_sharing.py --connect /ip4/127.0.0.1/tcp/4001/p2p/12D3… fetch ROOT COPY
 
-The first prints ROOT, the hash of all pieces' hashes, which also names the topic. Nothing that does not fit it is
-taken or passed on, so that it does not matter whom one is connected to. Who has fetched a piece serves it, too.
+The first command prints ROOT, the hash of the hashes of all pieces, which is also in the name of the topic. Lists are
+verified by ROOT, and pieces by the list, before they are used, so peers need not be trusted. A node serves the pieces
+that it has fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LIST, HAVE, WANT, PIECE = b"l", b"h", b"w", b"p"
 
 
 class File:
-    """What is known of a file: the hashes of its pieces, if they came already, and some of the pieces."""
+    """A file of which the hashes of all pieces may be unknown, and some pieces may be missing."""
 
     def __init__(self, root: bytes) -> None:
         self.root = root
@@ -48,7 +49,7 @@ class File:
         return [number for number in range(len(self.hashes)) if number not in self.pieces]
 
     def fits(self, message: Message) -> bool:
-        """The validator: lists and pieces must be what the root says."""
+        """Return whether a message is valid: a list must match the root, and a piece the list, if that is known."""
         kind, body = message.data[:1], message.data[1:]
         if kind == LIST:
             return sha256(body).digest() == self.root
@@ -60,7 +61,7 @@ class File:
         return not self.hashes or (number < len(self.hashes) and sha256(body[4:]).digest() == self.hashes[number])
 
     def answers(self, message: Received) -> list[bytes]:
-        """Take what a message brings; what to say to it."""
+        """Store the hashes or the piece of a message, and return the messages to publish as answers."""
         kind, body = message.data[:1], message.data[1:]
         if kind == LIST:
             known, self.hashes = self.hashes, [body[start : start + 32] for start in range(0, len(body), 32)]
@@ -79,7 +80,7 @@ class File:
         return []
 
     def question(self) -> bytes:
-        """What to say when nothing happens: what one has, or what one lacks."""
+        """Return the message to publish when none comes: HAVE for a complete file, else WANT for missing pieces."""
         return HAVE + packed(sorted(self.pieces)) if self.complete else WANT + packed(self.missing[:ASK_FOR])
 
 

@@ -1,8 +1,8 @@
-"""The slow messages of runs, with the router that carried them: a job for `spark-submit`.
+"""Write a table of the slow messages of runs, with the router of each run: a job for `spark-submit`.
 
     spark-submit --master spark://host:7077 --py-files hearsay.zip slow_messages.py RUN... --over-ms 500 --out slow
 
-`hearsay.zip` is the wheel of Hearsay under another name: tasks import it. OUT is Parquet, a folder for each run.
+`hearsay.zip` is the renamed wheel of Hearsay, which tasks import. The output is Parquet, with a folder for each run.
 """
 
 from __future__ import annotations

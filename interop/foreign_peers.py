@@ -1,6 +1,6 @@
 """The peer programs of this folder: built in the user's cache, run as processes, and controlled by lines of text.
 
-Nothing is built in the checkout. If the toolchain of a language is missing, `Missing` is raised with its name.
+Nothing is built in the checkout.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Missing(Exception):
 def command_of(language: str, checkout: Path = CHECKOUT) -> list[str]:
     """Return the command that runs a language's peer; build the peer if its sources have changed.
 
-    `ours` is Hearsay's node on its own host, perhaps of another checkout; `ours-on-py` is Hearsay's node on
-    py-libp2p's host, and `py-point` a host by which peers only find each other, both in the environment of the Python
-    peer.
+    `ours` is Hearsay's node on its own host, from `checkout`. `ours-on-py` is Hearsay's node on py-libp2p's host.
+    `py-point` is a host that only helps peers to find each other. Both run in the environment of the Python peer.
+    Raise `Missing` if the toolchain of a language is not installed.
     """
     if language == "ours":
         return [sys.executable, str(checkout / "interop" / "ours" / "peer.py")]
@@ -105,7 +105,7 @@ _RECIPES: dict[str, _Recipe] = {
 
 
 class PeerProcess:
-    """A running peer. `async with` starts it and ends it."""
+    """A peer process, with the state and events that it printed. `async with` starts it and kills it."""
 
     def __init__(self, language: str, *flags: str, checkout: Path = CHECKOUT) -> None:
         self.language = language
@@ -125,7 +125,8 @@ class PeerProcess:
         self.parts: dict[tuple[str, int], int] = {}
         """The parts that the peer has, as a bitmap, by topic and group."""
         self.tested_by: set[str] = set()
-        """Peers that may have sent a message of the test extension: go's callback does not name the sender."""
+        """Peers that may have sent a message of the test extension. Go calls its callback for each RPC of such a
+        peer."""
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> PeerProcess:
@@ -153,8 +154,9 @@ class PeerProcess:
         self._process.stdin.write(line.encode() + b"\n")
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on the peer's events is true; raise an error with the peer's last output if it ends
-        before.
+        """Wait until a condition on the peer's events is true.
+
+        Raise AssertionError with the peer's last errors if the process ends before.
         """
         while not condition():
             if self._readers[0].done():

@@ -22,7 +22,7 @@ LIMITS = RpcLimits(max_rpc_bytes=4 << 20)
 
 
 class ScriptedPeer:
-    """`async with` connects to the foreign peer at an address, and opens a stream of `protocol` to it."""
+    """A peer without a router. `async with` connects it to an address and opens a stream of `protocol`."""
 
     def __init__(self, address: str, protocol: str, message_id: Callable[..., bytes] = by_author) -> None:
         self._address = Multiaddr.parse(address)

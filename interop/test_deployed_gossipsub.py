@@ -1,4 +1,4 @@
-"""Gossipsub 1.1 and 1.2 between us and the others: IDONTWANT, scores, peer exchange, over real sockets."""
+"""Gossipsub 1.1 and 1.2 between Hearsay and other implementations over sockets: IDONTWANT, scores, peer exchange."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_newest_version_that_both_speak_is_negotiated(language):
 
 @pytest.mark.parametrize("language", SPEAKS_12)
 def test_who_receives_idontwant_sends_no_copy(language):
-    """An unwanted message (IDONTWANT) is not forwarded; later ones are, on the same stream."""
+    """The messages before and after the unwanted message arrive on the same stream."""
     built(language)
 
     async def work():
@@ -103,7 +103,7 @@ def test_who_receives_idontwant_sends_no_copy(language):
 
 
 def test_we_send_no_copy_to_who_does_not_want_it():
-    """Go says IDONTWANT while its validator takes its time; then the same message comes from another peer."""
+    """Go sends IDONTWANT while its validator runs; then we receive the same message from another peer."""
     built("go")
 
     async def work():
@@ -212,7 +212,7 @@ def test_we_graylist_a_go_peer_that_sends_invalid_messages():
 
 
 def test_go_leads_us_to_a_third():
-    """A Go bootstrapper has no mesh: it answers our GRAFT with a PRUNE that names who else is there."""
+    """A Go bootstrapper has no mesh: it answers our GRAFT with a PRUNE that names the third peer."""
     built("go")
 
     async def work():

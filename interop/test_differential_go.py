@@ -25,9 +25,9 @@ from run_go import CHOICES, COMPARISON, like_go, sequence, start_driver  # noqa:
 
 COUNT = 300
 PARTING = {"left-before-the-verdict"}
-"""Vectors that show a known difference."""
+"""Names of vectors that show a known difference."""
 REFUSED = {"mesh": 7}
-"""How many vectors of a file have parameters that go refuses."""
+"""Number of vectors with parameters that go refuses, by name of the file."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_sequences_with_more_part_in_a_known_way(driver, more):
 
 @pytest.mark.parametrize("file", sorted(VECTORS.glob("*.json")), ids=lambda file: file.stem)
 def test_vectors(driver, file):
-    """go refuses degrees that a mesh of one peer has, and a D_out that is not below D_low."""
+    """go refuses the degrees of vectors with a mesh of one peer, and a D_out that is not less than D_low."""
     given = json.loads(file.read_text(encoding="utf-8"))["vectors"]
     found = {each["name"]: COMPARISON.played(driver, each).unknown for each in given}
     unknown = {name: each for name, each in found.items() if each and each[1] != "error"}
@@ -109,7 +109,7 @@ def test_another_choice_of_ours_is_seen(driver, name, value):
 
 
 def test_what_is_not_known_is_shown(driver):
-    """Each change of a result is a difference."""
+    """A change of any kind of result is an unknown difference in the last step."""
     given = sequence(1, "")
     peer = next(iter(play(given, "go")[-1]["scores"]))
     for kind, change in {

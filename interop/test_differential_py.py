@@ -84,7 +84,7 @@ def test_another_choice_of_ours_is_seen(driver, more, name, value):
 
 
 def test_what_is_not_known_is_shown(driver):
-    """Each change of a result is a difference."""
+    """A change of any kind of result is an unknown difference in the last step."""
     given = sequence(1, "")
     for kind, change in {
         "rpcs": lambda step: step["rpcs"].setdefault("A", {}).update(graft=["other"]),

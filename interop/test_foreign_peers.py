@@ -1,6 +1,6 @@
-"""Our node against go-libp2p-pubsub, rust-libp2p, js-libp2p and py-libp2p, in processes of their own.
+"""Hearsay's node with go-libp2p-pubsub, rust-libp2p, js-libp2p and py-libp2p, each in its own process.
 
-`make interop` runs it. Nothing here sleeps: what is waited for is said by a peer or seen in our own node.
+`make interop` runs the tests. They wait for events of a peer or for states of Hearsay's node, never for a fixed time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def built(language):
 
 
 def config(language="", *, signed=True, router="gossipsub", **parameters):
-    """py-libp2p's messages without signature still name their author, which StrictNoSign refuses."""
+    """Return a configuration that accepts the messages of a language's peer.
+
+    Unsigned messages of py-libp2p have an author, which StrictNoSign refuses.
+    """
     unsigned = SignaturePolicy.LAX_NO_SIGN if language == "py" else SignaturePolicy.STRICT_NO_SIGN
     return NodeConfig(
         router=router,
@@ -81,7 +84,7 @@ def expected(payloads):
 
 
 async def connected(stack, language, node, *flags, we_dial=True, topics=TOPICS):
-    """A foreign peer and our node that know each other's subscriptions; the node's topics and the peer."""
+    """Connect a node to a new foreign peer, wait for subscriptions, and return the node's topics and the peer."""
     joined = [await node.join(topic) for topic in topics]
     dial = () if we_dial else ("--connect", node.addresses[0])
     peer = await stack.enter_async_context(PeerProcess(language, "--topics", ",".join(topics), *dial, *flags))
@@ -137,7 +140,7 @@ async def from_peers(topic, count):
 
 
 def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
-    """Our node prunes all peers that GRAFT it; its messages then spread only by IHAVE and IWANT."""
+    """Our node prunes all peers that send GRAFT, so its messages spread only by IHAVE and IWANT."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -157,9 +160,9 @@ def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
 
 
 def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_path):
-    """Its mesh is full of other nodes of ours when we come, one of these publishes, and the peer is our only link.
+    """The peer has a full mesh of our nodes, which publish; our node outside the mesh is connected only to the peer.
 
-    So the messages can only be had by the peer's IHAVE and our IWANT: what it forwards goes to its mesh alone.
+    So this node can get the messages only by the peer's IHAVE and its own IWANT.
     """
 
     async def work():
@@ -173,7 +176,7 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
             await peer.until(lambda: peer.topics.get("news") == 6)
             await peer.until(lambda: peer.mesh.get("news") == 6)
             no_mesh = replace(config(degree=0, degree_low=0, degree_high=0), bootstrap=(peer.address,))
-            if language == "py":  # it GRAFTs peers of 1.1 beyond its degree, and says no IHAVE in the backoff then
+            if language == "py":  # it GRAFTs peers of 1.1 beyond its degree, and sends them no IHAVE in the backoff
                 no_mesh = replace(no_mesh, preset="r1")
             outside = await stack.enter_async_context(Node(no_mesh, trace=tmp_path))
             topic = await outside.join("news")
@@ -192,8 +195,8 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
 
 
 def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
-    """A node that leaves a topic sends PRUNE with ten seconds; after that time GRAFT makes the mesh again."""
-    if language == "py":  # its GRAFT may come before the ten seconds are over, and our PRUNE then asks for sixty
+    """A node that leaves a topic sends PRUNE with a backoff of ten seconds; after that, GRAFT restores the mesh."""
+    if language == "py":  # its GRAFT may come too early, and our PRUNE then has a backoff of sixty seconds
         pytest.skip("py-libp2p counts backoffs in whole seconds of its clock, and is up to a second early")
 
     async def work():
@@ -213,7 +216,7 @@ def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
 
     run(work())
     wires = {TraceEvent.SEND_RPC, TraceEvent.RECV_RPC}
-    for wanted in (0, 1):  # topics are numbered as they appear: ours, theirs
+    for wanted in (0, 1):  # topics have numbers in order of appearance: ours, theirs
         story = [
             row
             for row in iter_rows(tmp_path)
@@ -259,7 +262,7 @@ def test_our_gossipsub_and_their_floodsub(floodsub_language):
 
 
 def test_a_mixed_network_delivers_everything():
-    """5 Go, 5 of ours, 2 Rust, 2 JavaScript; each dials the four before it; 500 messages, each to all 13 others."""
+    """5 Go, 5 Hearsay, 2 Rust and 2 JavaScript peers each dial the four before; 500 messages reach all others."""
     kinds = ["ours", "go", "rust", "js", "go", "ours", "go", "ours", "rust", "js", "go", "ours", "go", "ours"]
     for language in set(kinds):
         built(language)
@@ -274,7 +277,7 @@ def test_a_mixed_network_delivers_everything():
             for place, peer in enumerate(peers):
                 links = min(place, 4) + min(len(peers) - 1 - place, 4)
                 await peer.until(lambda peer=peer, links=links: peer.topics.get("news") == links)
-                if peer.language != "go":  # go-libp2p-pubsub does not show its mesh
+                if peer.language != "go":  # the size of go's meshes is not tested here
                     await peer.until(lambda peer=peer: peer.mesh.get("news", 0) >= 4)
             for number in range(500):
                 peers[number % len(peers)].order(f"say news message {number}")
@@ -288,7 +291,7 @@ def test_a_mixed_network_delivers_everything():
 
 
 def test_every_peer_program_is_pinned():
-    """Builds use the tested versions exactly, and fetch nothing from elsewhere."""
+    """Builds use exactly the tested versions, and download only from the package registries."""
     assert all("==" in line for line in (HERE / "py" / "requirements.txt").read_text().split())
     for name in ("go/go.sum", "rust/Cargo.lock", "js/package-lock.json"):
         text = (HERE / name).read_text()

@@ -1,4 +1,4 @@
-"""go's own scorer runs our vectors of scores, and finds one that was changed."""
+"""The project's vectors of scores hold on go's scorer, and a changed vector fails."""
 
 from __future__ import annotations
 

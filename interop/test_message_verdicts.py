@@ -1,6 +1,6 @@
-"""Verdicts of go, rust and js on the messages of `tests/wire/message_corpus.py`, and the costs of relaying them.
+"""Verdicts of go, rust and js on the messages of `tests/wire/message_corpus.py`, and scores of peers that relay them.
 
-The verdicts stand in `tests/wire/message_verdicts.txt`; `RENEW=1` writes them again.
+`tests/wire/message_verdicts.txt` has the verdicts; `RENEW=1` writes it again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_DATA = sha256(b"").hexdigest()
 
 
 class RawPeer(ScriptedPeer):
-    """A scripted peer that sends any bytes for a message, and sees that its stream was closed on it."""
+    """A scripted peer that sends any bytes as an RPC, and notes if the other side ends its stream."""
 
     async def __aenter__(self) -> RawPeer:
         await super().__aenter__()
@@ -56,7 +56,7 @@ class RawPeer(ScriptedPeer):
 
 
 def named(message: bytes) -> tuple[str, str]:
-    """The digest of the data that a peer reads in a message, and the author's name."""
+    """Return the digest of the data in an encoded message, and the author's peer id as text."""
     fields = {1: b"", 2: b""}
     with suppress(EncodingError):
         fields |= {
@@ -70,9 +70,10 @@ def named(message: bytes) -> tuple[str, str]:
 async def push(
     stack: AsyncExitStack, address: str, cases: list[Case], came: Came, *, unsigned: bool = False
 ) -> set[str]:
-    """Send each message to a peer, with one behind it that must come; the names of those that ended the stream.
+    """Send each message to a peer, followed by a valid message; return the names of messages that ended the stream.
 
-    `came` says whether data has come where it is waited for.
+    `came` takes a digest of data, and returns whether a message with this data has arrived at the observed node. The
+    next message is sent when the valid message has arrived or the stream has ended.
     """
     policy = SignaturePolicy.STRICT_NO_SIGN if unsigned else SignaturePolicy.STRICT_SIGN
     ended: set[str] = set()
@@ -127,7 +128,7 @@ def test_the_verdicts_are_those_that_are_kept(language):
 @pytest.mark.parametrize("cases", [SIGNED, UNSIGNED], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("language", ASKED)
 def test_who_relays_what_its_implementation_takes_keeps_its_score(language, cases):
-    """An attacker sends all messages to a relay of another implementation, which is the only peer of ours."""
+    """An attacker sends all messages to a peer of another implementation, which relays them to our node."""
     built(language)
     unsigned = cases is UNSIGNED
 
@@ -159,7 +160,7 @@ def test_who_relays_what_its_implementation_takes_keeps_its_score(language, case
 @pytest.mark.parametrize("cases", [SIGNED, UNSIGNED], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("language", ASKED)
 def test_what_we_relay_is_taken_by_others(language, cases):
-    """An attacker sends all messages to a node of ours, which is the only peer of another implementation."""
+    """An attacker sends all messages to our node, which relays them to a peer of another implementation."""
     built(language)
     unsigned = cases is UNSIGNED
 

@@ -1,4 +1,4 @@
-"""Gossipsub 1.3 between us, Go and Rust over real sockets: the extensions control, and messages that go in parts."""
+"""Gossipsub 1.3 between Hearsay, Go and Rust over sockets: the extensions control, and partial messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAN_PARTS = Rpc(
 
 
 class Attentive(PartsExchange):
-    """Remembers all that came."""
+    """An exchange that records all received partial messages."""
 
     def __init__(self, form):
         super().__init__(form)
@@ -62,7 +62,7 @@ def deployed(**parameters):
 
 
 async def meeting(stack, language, *flags, **parameters):
-    """Our node in `news` with its application, meshed with a peer."""
+    """Start our node in `news`, and a peer in its mesh. Return node, exchange, topic and peer."""
     node = await stack.enter_async_context(Node(deployed(**parameters)))
     exchange = PartsExchange(FORM)
     topic = await node.join("news", partial=exchange)
@@ -109,8 +109,11 @@ def test_parts_go_both_ways_until_both_have_all(language, ours, theirs):
 
 
 def test_rust_tells_who_only_supports_parts_what_it_has():
-    """It sends metadata, as our node does with `supporters_told`. To metadata it answers with parts, also to who
-    requests none (gossipsub 0.50.1): the specification forbids that, and we take them. It gets full messages."""
+    """Rust sends metadata to a peer that supports partial messages, as our node does with `supporters_told`.
+
+    Rust (libp2p-gossipsub 0.50.1) also answers metadata of such a peer with parts. The specification forbids this;
+    our node accepts the parts. The Rust peer gets full messages.
+    """
     rust = built("rust")
 
     async def work():
@@ -131,7 +134,7 @@ def test_rust_tells_who_only_supports_parts_what_it_has():
 
 
 def test_who_has_no_partial_messages_gets_the_full_one(language):
-    """Our node is between a peer with all parts and one that uses none in the topic."""
+    """Our node is between a peer with all parts and a peer without partial messages in the topic."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -148,7 +151,7 @@ def test_who_has_no_partial_messages_gets_the_full_one(language):
 
 
 def test_a_full_message_goes_on_in_parts(language):
-    """A peer that supports parts without requesting them gets the full message; one that requests them gets parts."""
+    """A peer that only supports parts gets the full message; a peer that requests parts gets parts."""
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -165,8 +168,10 @@ def test_a_full_message_goes_on_in_parts(language):
 
 
 def test_each_sends_the_other_the_message_of_the_test_extension(go):
-    """go's callback is called for every RPC of a peer that has the extension; what we sent is read in its place by a
-    peer of ours, in tests/core."""
+    """Go calls its callback for each RPC of a peer with the extension, so it does not show that the message came.
+
+    In tests/core, another router of ours receives the message.
+    """
 
     async def work():
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Our node on a py-libp2p host (the extra `libp2p`): its transports, and the ways to find peers that it adds.
+"""Hearsay's node on py-libp2p's host (the extra `libp2p`): transports, DHT and rendezvous.
 
 Nodes run as processes in the environment of the Python peer, where py-libp2p is installed.
 """
@@ -52,7 +52,7 @@ async def started(stack, *flags, kind="ours-on-py"):
 
 
 async def found_each_other(one, two):
-    """Both know the other as subscribed, and a message goes each way."""
+    """Wait until both peers know each other's subscription, then send a message in each direction."""
     await one.until(lambda: one.topics.get("news") == 1)
     await two.until(lambda: two.topics.get("news") == 1)
     for sender, receiver in ((one, two), (two, one)):
@@ -107,7 +107,7 @@ def test_who_answers_under_another_name_is_refused_over(transport):
 
 @pytest.mark.parametrize("we_dial", [True, False], ids=["own_dials", "py_dials"])
 def test_both_hosts_talk_to_each_other(we_dial):
-    """A node on our own host and one on py-libp2p's, over TCP; nothing is left when one says goodbye."""
+    """A node on our own host and a node on py-libp2p's host exchange messages over TCP, and note a left topic."""
 
     async def work(stack):
         async with Node(NodeConfig()) as node:
@@ -141,7 +141,7 @@ def test_two_nodes_find_each_other_in_the_dht_through_a_third_that_runs_nothing_
 
 
 def test_nodes_that_know_only_each_other_s_neighbour_are_a_dht_of_their_own():
-    """Three nodes; the second and third know the first only, over QUIC, and find each other."""
+    """Three nodes run over QUIC. The second and the third know only the first, and find each other in the DHT."""
 
     async def work(stack):
         first = await started(stack, "--dht", "--listen", QUIC)
@@ -155,7 +155,7 @@ def test_nodes_that_know_only_each_other_s_neighbour_are_a_dht_of_their_own():
 
 @pytest.mark.parametrize("host", ["ours-on-py", "ours"])
 def test_two_nodes_find_each_other_at_py_libp2p_s_rendezvous_point(host):
-    """py-libp2p's point takes the protocol's older, unsigned form only, from our own host as from its own."""
+    """py-libp2p's rendezvous point accepts only the older, unsigned form of the protocol; both hosts send it."""
 
     async def work(stack):
         point = await stack.enter_async_context(PeerProcess("py-point", "--as-a", "rendezvous"))

@@ -1,8 +1,9 @@
-"""The attacks, one function each. A process runs one of them, or all at once, against one address.
+"""The attacks, one function each. A process runs one attack or all of them against one node, the target.
 
-Every attack comes from addresses of its own in 127.0.0.0/8, is bounded in bytes and ends by the clock; who is put out
-comes back under another name, as an attacker would. Connections to be held are held until the end. Lines of JSON on
-stdout: `set` when an attack is prepared that others wait for, `done` with what was counted.
+Each attack has its own addresses in 127.0.0.0/8, is bounded in bytes, and ends at a given time. An attacker that the
+target disconnects comes back with another peer id. Connections that attack by being open stay open until the end.
+Lines of JSON on stdout: `set` when the records of `poisoned-rendezvous` are registered; `done` with the counts and
+the attackers' peer ids.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ BIG = MIB - 4096
 
 
 async def discovers_unread(scene: Scene) -> None:
-    """Registers records as long as allowed, then asks 600 times for all of them and reads nothing."""
+    """Register 120 large records, request all of them 600 times, and read no answer."""
     for padding in (_padding(), _padding()[:28]):
         await _register(scene, "stuffed", 60, padding)
     question = frame(encode_message(RendezvousMessage(type=MessageType.DISCOVER, namespace="stuffed")))
@@ -60,7 +61,7 @@ async def discovers_unread(scene: Scene) -> None:
 
 
 async def unfinished_questions(scene: Scene) -> None:
-    """200 streams to the rendezvous point, with a question of 256 KiB on each that lacks its last bytes."""
+    """Open 200 streams to the rendezvous point, each with a request of 256 KiB that lacks its last bytes."""
     question = varint(1 << 18) + bytes((1 << 18) - 1000)
 
     async def ask() -> None:
@@ -75,7 +76,7 @@ async def unfinished_questions(scene: Scene) -> None:
 
 
 async def long_topic_names(scene: Scene) -> None:
-    """Subscribes to 250 topics with names of a mebibyte."""
+    """Subscribe to 250 topics with names of a mebibyte."""
     left = [250]
 
     async def subscribe() -> None:
@@ -91,7 +92,7 @@ async def long_topic_names(scene: Scene) -> None:
 
 
 async def expensive_signatures(scene: Scene, kind: str) -> None:
-    """A mebibyte a second of messages whose wrong signatures take long to check."""
+    """Send a mebibyte a second of messages with wrong signatures that take long to verify."""
 
     async def flood() -> None:
         peer, stream = await scene.member("news")
@@ -105,7 +106,7 @@ async def expensive_signatures(scene: Scene, kind: str) -> None:
 
 
 async def idle_sockets(scene: Scene, count: int = 140) -> None:
-    """140 sockets of one address that say nothing, opened again when they are closed."""
+    """Open `count` silent sockets from one address, and open them again when they are closed."""
 
     async def idle() -> None:
         try:
@@ -125,7 +126,7 @@ async def idle_sockets(scene: Scene, count: int = 140) -> None:
 
 
 async def slow_validator_flood(scene: Scene, peers: int = 1) -> None:
-    """Right messages to a topic whose validator takes a second, 8,000 of them as fast as they are taken."""
+    """Send 8,000 valid messages per peer, as fast as the target reads, to a topic whose validator takes a second."""
 
     async def flood(source: str) -> None:
         identity = PrivateKey.generate()
@@ -144,7 +145,7 @@ async def slow_validator_flood(scene: Scene, peers: int = 1) -> None:
 
 
 async def tiny_rpcs(scene: Scene) -> None:
-    """RPCs of 3 to 13 bytes, as fast as they are taken."""
+    """Send RPCs of 3 to 9 bytes as fast as the target reads."""
     kinds = [b"\x02\x1a\x00", frame(encode_rpc(Rpc((Subscription("ab", True),)))), b"\x02\x0a\x00",
              frame(encode_rpc(Rpc((Subscription("ab", False),))))]  # fmt: skip
     piece = b"".join(kinds) * 2000
@@ -159,7 +160,7 @@ async def tiny_rpcs(scene: Scene) -> None:
 
 
 async def malformed_rpcs(scene: Scene) -> None:
-    """RPCs that cannot be read, on a new stream each time the last one is reset."""
+    """Send RPCs that cannot be decoded on eight streams, and open eight new streams when these are reset."""
     nonsense = b"\x05\x0a\xff\xff\xff\x7f"
 
     async def flood() -> None:
@@ -179,7 +180,7 @@ async def malformed_rpcs(scene: Scene) -> None:
 
 
 async def poisoned_rendezvous(scene: Scene) -> None:
-    """45 registrations with 40 addresses each where no peer answers, and 40 records as long as they may be."""
+    """Register 45 records with 40 addresses of servers that accept and never answer, and 80 large records."""
     async with AsyncExitStack() as stack:
         tarpits: list[Multiaddr] = []
         for number in range(1, 41):
@@ -202,7 +203,7 @@ async def _tarpit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def names_in_unverified_messages(scene: Scene) -> None:
-    """24 MiB of messages without signatures, each with an author, an id and a topic that no node knows."""
+    """Send 24 MiB of messages without signatures, each with a new author and id, half of them with a new topic."""
     left = [24]
 
     async def flood() -> None:
@@ -222,7 +223,7 @@ async def names_in_unverified_messages(scene: Scene) -> None:
 
 
 async def stopped_peers(scene: Scene) -> None:
-    """Six members of the mesh stop: they read nothing, answer nothing, and keep their sockets."""
+    """Let six members of the mesh stop: they read and answer nothing, and keep their sockets open."""
     peers = await asyncio.gather(
         *(scene.member("news", source=scene.source(1 + i // 2), graft=True) for i in range(6))
     )
@@ -233,12 +234,12 @@ async def stopped_peers(scene: Scene) -> None:
 
 
 async def same_data_two_topics(scene: Scene) -> None:
-    """No attack: honest nodes say the same in two topics, unsigned."""
+    """Wait. This is no attack: honest nodes publish the same unsigned data in two topics."""
     await scene.until_over()
 
 
 async def unread_streams(scene: Scene) -> None:
-    """20 connections of two addresses, on each 60 streams that ask who the target is and talk on for 250 kB."""
+    """Open 60 identify streams on each of 20 connections from two addresses, and send 250 kB on each stream."""
 
     async def talk(source: str) -> None:
         peer = await scene.connect(source)
@@ -253,7 +254,7 @@ async def unread_streams(scene: Scene) -> None:
 
 
 async def kept_messages(scene: Scene, topic: str = "news", budget: int = 300) -> None:
-    """Right messages of a mebibyte, 300 of them as fast as they are taken."""
+    """Send `budget` valid messages of a mebibyte as fast as the target reads."""
     left = [budget]
 
     async def flood() -> None:
@@ -271,7 +272,7 @@ async def kept_messages(scene: Scene, topic: str = "news", budget: int = 300) ->
 
 
 async def wanted_messages(scene: Scene) -> None:
-    """100 messages of a mebibyte, and another peer that asks for all of them in one RPC and reads nothing."""
+    """Send 100 messages of a mebibyte; after each 20, a second peer requests all so far, and reads nothing."""
 
     async def ask() -> None:
         identity = PrivateKey.generate()
@@ -295,7 +296,7 @@ async def wanted_messages(scene: Scene) -> None:
 
 
 async def unfinished_rpcs(scene: Scene) -> None:
-    """100 connections of one address, an RPC of a mebibyte on each that lacks its last bytes."""
+    """Open 100 connections from one address, each with an RPC of a mebibyte that lacks its last bytes."""
     most = varint(MIB) + bytes(MIB - 1000)
 
     async def talk() -> None:
@@ -308,7 +309,7 @@ async def unfinished_rpcs(scene: Scene) -> None:
 
 
 async def grafting_sybils(scene: Scene) -> None:
-    """60 peers of one address that GRAFT every second and forward nothing."""
+    """Send GRAFT every second from 60 peers of one address, which forward nothing."""
 
     async def graft() -> None:
         peer, stream = await scene.member("news", graft=True)
@@ -321,7 +322,7 @@ async def grafting_sybils(scene: Scene) -> None:
 
 
 async def replays(scene: Scene) -> None:
-    """Records what honest nodes say, waits until the target has forgotten it, and says it again."""
+    """Record 20 messages of honest nodes, wait until the target has forgotten them, and send them again."""
     recorded: list[bytes] = []
 
     async def record() -> None:
@@ -360,7 +361,7 @@ async def replays(scene: Scene) -> None:
 
 
 async def unasked_records(scene: Scene) -> None:
-    """Signed addresses of strangers that no peer asked for: next to control, and in PRUNEs."""
+    """Send unrequested signed records of unknown peers: in unknown fields of the control message, and in PRUNEs."""
     strangers = [PrivateKey.generate() for _ in range(64)]
     somewhere = (Multiaddr.parse("/ip4/127.255.0.1/tcp/9"),)
 
@@ -382,7 +383,7 @@ async def unasked_records(scene: Scene) -> None:
 
 
 async def small_order_keys(scene: Scene) -> None:
-    """Messages of an author whose key is a point of small order, with a signature that fits everything."""
+    """Send messages of an author whose key is a point of small order, so that one signature is valid for any data."""
 
     async def speak() -> None:
         peer, stream = await scene.member("news")
@@ -395,7 +396,7 @@ async def small_order_keys(scene: Scene) -> None:
 
 
 async def terminal_control(scene: Scene) -> None:
-    """Messages that would forge lines and drive the terminal of a user that prints them as they are."""
+    """Send messages with control characters, which forge lines and control the terminal if they are printed raw."""
     identity = PrivateKey.generate()
     author = Author(identity, 1)
 
@@ -452,12 +453,12 @@ def _written(author: Author, topic: str, data: bytes) -> Message:
 
 
 def _padding() -> list[Multiaddr]:
-    """Addresses for a record of nearly 8 KiB; 28 of them make one of nearly 4 KiB."""
+    """Return addresses for a record of nearly 8 KiB; the first 28 make a record of nearly 4 KiB."""
     return [Multiaddr.parse(f"/dns4/{'p' * 110}{number:03}.invalid/tcp/1") for number in range(60)]
 
 
 async def _register(scene: Scene, namespace: str, count: int, addresses: list[Multiaddr]) -> None:
-    """Under as many names as asked for, one after the other, until no more are let in."""
+    """Register a record under `count` new peer ids, one after the other; stop after nine refused connections."""
     refused = 0
     for place in range(count):
         identity = PrivateKey.generate()

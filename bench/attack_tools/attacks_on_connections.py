@@ -1,4 +1,4 @@
-"""Attacks on what a node does before a peer has said anything: connections that fill it, and frames of Noise."""
+"""Attacks that need no RPC: connections that take all places, and small Noise frames."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from raw_peer import ping
 from scene import Scene
 
 IDLE = 960
-"""As many as a node with the default limits takes."""
+"""Number of connections that a node with the default limits accepts from this number of addresses."""
 DIALLING = 64
-"""At a time: those that dial for long are thrown out of their handshakes."""
+"""Number of simultaneous dials. With more, handshakes take too long and are ended by the target."""
 TALKERS = 8
 FRAMES_AT_ONCE = 4096
 
 
 async def idle_connections(scene: Scene) -> None:
-    """960 connections from as many addresses that say nothing after the handshake, opened again when they end."""
+    """Open 960 connections from as many addresses, silent after the handshake; open them again when they end."""
 
     dialling = asyncio.Semaphore(DIALLING)
 
@@ -31,13 +31,13 @@ async def idle_connections(scene: Scene) -> None:
 
 
 async def one_byte_frames(scene: Scene) -> None:
-    """Pings of yamux, each byte in a frame of Noise of its own, from eight connections as fast as they are taken."""
+    """Send yamux pings on eight connections as fast as the target reads, each byte in its own Noise frame."""
     data = b"".join(map(ping, range(FRAMES_AT_ONCE // 12)))
     await _flood(scene, [data[place : place + 1] for place in range(len(data))])
 
 
 async def empty_frames(scene: Scene) -> None:
-    """Frames of Noise with nothing in them, from eight connections as fast as they are taken."""
+    """Send empty Noise frames on eight connections as fast as the target reads."""
     await _flood(scene, [b""] * FRAMES_AT_ONCE)
 
 

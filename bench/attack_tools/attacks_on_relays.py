@@ -1,4 +1,4 @@
-"""Attacks by which honest nodes would punish each other, attack others, or keep what peers open."""
+"""Attacks that could make honest nodes lower each other's scores, dial a third party, or keep partial messages."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from message_corpus import corpus
 from message_verdicts import read_verdicts
 
 GROUP_BYTES, PART_BYTES = 8, 16
-"""For the messages in the topic `parts`, which have eight parts."""
+"""Sizes of a group's name and of a part in the topic `parts`, whose messages have eight parts."""
 REJECTED = b"rejected "
-"""Messages of `news` that begin so are rejected by the validator of a node with `--rejects`."""
+"""Beginning of the messages that the validator of `news` rejects, if the target runs with `--rejects`."""
 
 
 async def disputed_messages(scene: Scene) -> None:
-    """Messages that some of go, rust and js take and others refuse, for the node and its honest peers to relay."""
+    """Send the target and its honest peers unusual messages that go, rust or js accepts, so that they are relayed."""
     verdicts = read_verdicts()
     said = {case.name: {of[case.name] for of in verdicts.values() if case.name in of} for case in corpus()}
     disputed = [case.rpc for case in corpus() if not case.unsigned and "+" in said[case.name]]
@@ -66,7 +66,7 @@ async def disputed_messages(scene: Scene) -> None:
 
 
 async def equivocations(scene: Scene) -> None:
-    """Pairs of messages of one id: the node gets the one that it rejects, its honest peers get the other to relay."""
+    """Send different messages with the same id: one that is rejected to the target, others to its honest peers."""
 
     async def speak() -> None:
         identity = PrivateKey.generate()
@@ -84,7 +84,7 @@ async def equivocations(scene: Scene) -> None:
 
 
 async def exchange_floods(scene: Scene) -> None:
-    """Two peers that PRUNE again and again, and name peers at the address of a third party."""
+    """Send PRUNEs from two peers four times a second. Each names 64 peers at the address of a third party."""
     a_second: Counter[int] = Counter()
 
     async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,7 +115,7 @@ async def exchange_floods(scene: Scene) -> None:
 
 
 async def partial_groups(scene: Scene, right: bool = False) -> None:
-    """The sender's metadata for a new group of partial messages, or a right part of it, as fast as that is taken."""
+    """Open 50 new groups of partial messages every 20 ms: by metadata, or by a valid part if `right` is true."""
     part = b"\x80" + bytes(PART_BYTES)
 
     async def open_groups() -> None:

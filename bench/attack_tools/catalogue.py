@@ -1,4 +1,4 @@
-"""The attacks of the bench: what each of them needs of the node and of its honest peers, and what is seen of it."""
+"""The attacks of `bench/attacks.py`, each with flags of the victim and of its honest peers, and a result to show."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from outcome import Outcome
 class Attack:
     name: str
     limit: str
-    """The promise of docs/reference/security.md."""
+    """The limit that docs/reference/security.md states, in a few words."""
     victim: tuple[str, ...] = ()
     go: tuple[str, ...] | None = ()
-    """Flags of the Go victim; None where it has nothing to attack."""
+    """Flags of the Go victim; None if the attack does not apply to Go."""
     honest: tuple[str, ...] = ()
     seconds: float = 7.0
     seen: Callable[[Outcome], str] = lambda outcome: ""
     traced: bool = False
     sodium: bool = True
-    """True if the node finds PyNaCl."""
+    """True if PyNaCl is installed for the victim."""
 
     @property
     def carried_out(self) -> str:
-        """The attackers' name of it; they know of no variants of the node."""
+        """The name of the attack in `attackers.py`, without the suffix for a variant of the victim."""
         return self.name.removesuffix("/openssl").removesuffix("/refused")
 
 

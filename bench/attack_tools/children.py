@@ -1,4 +1,4 @@
-"""Processes that are watched: what they say in lines of JSON, and what they take of memory and CPU."""
+"""Child processes: the lines of JSON that they print, and their memory and CPU time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = HERE.parent.parent / "src"
 
 
 class Child:
-    """`async with` starts it and kills it. `events` are the lines it said, with the time each came."""
+    """A child process. `async with` starts it and kills it. `events` are its printed lines, each with its time."""
 
     def __init__(self, *command: str, path: Iterable[Path] = (SOURCES,)) -> None:
         self._command = command
@@ -29,7 +29,7 @@ class Child:
 
     @classmethod
     def python(cls, script: str, *flags: str, path: Iterable[Path] = (SOURCES,), niceness: int = 0) -> Child:
-        """A script next to this file. `path` says where its modules are looked for."""
+        """Return the process of a script in this folder, with `path` as its PYTHONPATH."""
         return cls("nice", "-n", str(niceness), sys.executable, str(HERE / script), *flags, path=path)
 
     async def __aenter__(self) -> Child:
@@ -56,7 +56,10 @@ class Child:
             self._process.stdin.write(line.encode() + b"\n")
 
     async def says(self, event: str, within_s: float, since: float = 0.0) -> dict | None:
-        """The next such event since a time; None if it did not come, or the process ended."""
+        """Return the first event of this kind since a time of `monotonic`, or None.
+
+        None is returned after `within_s` seconds, or when the process ends.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while True:
@@ -85,7 +88,7 @@ class Child:
 
     @property
     def peak_mb(self) -> float:
-        """The most since `forget_peak`."""
+        """The highest resident memory since `forget_peak`, in MB."""
         return self._status("VmHWM")
 
     def forget_peak(self) -> None:

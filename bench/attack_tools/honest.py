@@ -1,8 +1,9 @@
-"""Honest nodes that hear each other through the node under attack alone, and one newcomer a second that dials it.
+"""Honest nodes that reach each other only through the node under attack, and a newcomer each second that dials it.
 
-All of them dial from addresses of their own. Orders on stdin: `publish` (begin), `stop`, `report`. On stdout: `ready`
-with the addresses of the nodes, then a `report` with what was published since `publish`, what arrived of that, how
-long it took, how many nodes received nothing, how the newcomers fared, and how late this process itself was.
+Each node and newcomer dials from its own address. Commands on stdin: `publish` (begin to publish), `stop`, `report`.
+Lines of JSON on stdout: `ready` with the addresses of the nodes, then a `report` with the number of expected and of
+arrived messages, their latency, the number of nodes that received nothing, the newcomers' dials and refusals, and the
+delay of this process's event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Company:
         for place in range(flags.go):
             self.members.append(GoMember(flags.target, f"/ip4/127.{flags.network}.255.{1 + place}/tcp/0"))
         self.published: dict[tuple[int, bytes], float] = {}
-        """When, by the place of the topic and the digest of the data."""
+        """The time of each publication, by index of the topic and digest of the data."""
         self.arrived: list[dict[tuple[int, bytes], float]] = [{} for _ in self.members]
         self.dials = self.dialled = 0
         self.refusals: Counter[str] = Counter()

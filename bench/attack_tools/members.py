@@ -1,4 +1,4 @@
-"""Honest members of a company: nodes of ours, and peers of go-libp2p-pubsub."""
+"""Honest peers of the node under attack: Hearsay's nodes, and peers of go-libp2p-pubsub."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hearsay.node.node import Node
 from hearsay.wire.signing import SignaturePolicy
 
 Arrived = Callable[[int, bytes], None]
-"""The place of a topic, and the SHA-256 of the data of a message from another node."""
+"""A callback for a message of another node, with the index of its topic and the SHA-256 of its data."""
 
 
 class Member(Protocol):
     address: str
-    """Where others reach it."""
+    """The multiaddr at which attackers reach the peer."""
 
     async def join(self, topics: tuple[str, ...], policy: SignaturePolicy | None, arrived: Arrived) -> None: ...
 
@@ -64,7 +64,7 @@ class OurMember:
 
 
 class GoMember:
-    """Keeps scores; an honest node that relays what it calls invalid falls below its thresholds."""
+    """A Go peer with scores: a node that relays messages which Go finds invalid falls below its thresholds."""
 
     def __init__(self, target: str, listen: str) -> None:
         self._target, self._listen_at = target, listen
@@ -96,7 +96,7 @@ class GoMember:
 
 
 class ManyAddresses(asyncio.SelectorEventLoop):
-    """An event loop whose connections come from another address of 127.`network`.0.0/16 each."""
+    """An event loop that makes each connection from a new address of 127.`network`.0.0/16."""
 
     def __init__(self, network: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The measurements of an attack, and the rows of the table that show it."""
+"""The measurements of an attack, and its row in the table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hearsay.libp2p.names.multiaddr import Multiaddr
 
 @dataclass
 class Outcome:
-    """The measurements of an attack."""
+    """The measurements of an attack. Memory is in MB above idle."""
 
     memory_mb: float = 0.0
     later_mb: float | None = None
@@ -17,15 +17,15 @@ class Outcome:
     seconds: float = 0.0
     delay_s: float | None = None
     honest: list[dict] = field(default_factory=list)
-    """The report of each company of honest nodes."""
+    """The report of each process of honest nodes."""
     honest_cpu_s: list[float] = field(default_factory=list)
     attackers_cpu_s: float = 0.0
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     attackers: set[str] = field(default_factory=set)
     relays: set[str] = field(default_factory=set)
-    """The honest peers."""
+    """Peer ids of the honest peers, in hexadecimal."""
     reports: list[dict] = field(default_factory=list)
-    """States of the victim, one for each second of the attack and the last one."""
+    """Reports of the victim, one for each second of the attack, and the last."""
     error_bytes: int = 0
     met_s: float | None = None
     ended: str = ""
@@ -36,11 +36,11 @@ class Outcome:
 
     @property
     def kept_out(self) -> list[str]:
-        """Why honest peers are kept out."""
+        """Reasons for which the victim keeps honest peers out."""
         return [why for peer, why in self.last.get("kept_out", ()) if peer in self.relays]
 
     def members(self, report: dict) -> tuple[int, int]:
-        """Attackers and others in the mesh."""
+        """Return the numbers of attackers and of other peers in the mesh of `news`."""
         mesh = set(report.get("mesh", ()))
         return len(mesh & self.attackers), len(mesh - self.attackers)
 
@@ -69,7 +69,7 @@ def delivered(outcome: Outcome) -> str:
 
 
 def taken(outcome: Outcome) -> str:
-    """How much the attackers got rid of: figures of memory compare only together with it."""
+    """Return the amount that the attackers could send. Memory can be compared only for equal amounts."""
     counts = next(iter(outcome.counts.values()), {}) if len(outcome.counts) == 1 else {}
     return ", ".join(f"{counts[what]:,} {what} sent" for what in ("MiB", "kB", "names", "streams") if what in counts)
 
@@ -101,7 +101,7 @@ GO_HEAD = ("Go: memory", "CPU", "honest delivered", "p99", "seen")
 
 
 def print_processes(outcome: Outcome) -> None:
-    """How busy each process was and how late its event loop: a late honest process delays its own messages."""
+    """Print CPU time and delay of the event loop for each process; a late honest process delays its own messages."""
     print(f"    node: {outcome.cpu_s:.0f} s of CPU, {milliseconds(outcome.delay_s)} late at most")
     print(f"    attackers: {outcome.attackers_cpu_s:.0f} s of CPU")
     for place, (company, cpu_s) in enumerate(zip(outcome.honest, outcome.honest_cpu_s, strict=False)):

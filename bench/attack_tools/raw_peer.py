@@ -1,7 +1,7 @@
-"""A peer that keeps to libp2p only as far as it likes: correct until it is multiplexed, then any frame at any time.
+"""A peer with a correct handshake that then sends any yamux frame at any time.
 
-Nothing here is shared with the host under attack but the handshake: yamux is done by hand, so that an attacker can
-stop reading, leave streams open, and say what no library would.
+Handshake and protocol negotiation are code of Hearsay's host. This module has its own yamux, so that an attacker can
+stop reading, leave streams open and break the protocol.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE = 60_000
 
 
 class Gone(Exception):
-    """The other side ended the connection or the stream, or never let us in."""
+    """The target has ended the connection or the stream, or has refused the connection."""
 
 
 class Target(NamedTuple):
@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 
 class RawPeer:
-    """Dial with `connect`; `pubsub` is set when the target has opened its stream to us."""
+    """A connected attacker, made by `connect`. `pubsub` is set when the target has opened its pubsub stream."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: PrivateKey, protocol: str
@@ -48,9 +48,9 @@ class RawPeer:
         self.closed = asyncio.Event()
         self.pubsub = asyncio.Event()
         self.on_rpcs: Callable[[bytes], None] | None = None
-        """Takes the bytes of the target's pubsub stream."""
+        """Called with received bytes of the target's pubsub stream."""
         self.on_data: Callable[[int, bytes], None] | None = None
-        """Takes what comes on streams of ours, after the agreement on a protocol too."""
+        """Called with stream and received bytes of streams that this peer opened, including protocol negotiation."""
         self.sent_bytes = 0
         self._windows: dict[int, int] = {}
         self._room = asyncio.Event()
@@ -62,7 +62,7 @@ class RawPeer:
     async def connect(
         cls, target: Target, source: str, identity: PrivateKey | None = None, protocol: str = MESHSUB
     ) -> RawPeer:
-        """`protocol` is the one for pubsub that the target can open."""
+        """Connect from the address `source`. `protocol` is the pubsub protocol that this peer supports."""
         identity = identity or PrivateKey.generate()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -83,7 +83,7 @@ class RawPeer:
         return peer
 
     def send(self, *frames: bytes) -> None:
-        """Frames as they are, whatever the windows say."""
+        """Send yamux frames, even beyond the windows."""
         if self.closed.is_set():
             raise Gone("the connection is closed")
         data = self._channel.seal(b"".join(frames))
@@ -91,7 +91,7 @@ class RawPeer:
         self._writer.write(data)
 
     def send_sealed(self, pieces: Iterable[bytes]) -> None:
-        """Each piece in a frame of Noise of its own, the empty ones too."""
+        """Send each piece, even an empty one, in its own Noise frame."""
         if self.closed.is_set():
             raise Gone("the connection is closed")
         self._writer.write(b"".join(map(self._channel.seal, pieces)))
@@ -103,7 +103,7 @@ class RawPeer:
             raise Gone(str(error)) from None
 
     def open(self, protocol: str, first: bytes = b"") -> int:
-        """A new stream; the protocol is proposed, and `first` said, without waiting for an answer."""
+        """Open a stream and return its number. Protocol and `first` are sent without waiting for an answer."""
         number, self._next = self._next, self._next + 2
         said = line(MULTISTREAM) + line(protocol) + first
         self._windows[number] = INITIAL_WINDOW - len(said)
@@ -111,7 +111,7 @@ class RawPeer:
         return number
 
     async def write(self, stream: int, data: bytes) -> None:
-        """All of `data`, as fast as the target opens its window."""
+        """Send all of `data` as fast as the target opens its window."""
         view = memoryview(data)
         while view:
             while (window := self._windows.get(stream)) == 0:
@@ -131,7 +131,7 @@ class RawPeer:
         return stream in self._windows and not self.closed.is_set()
 
     def stop_reading(self) -> None:
-        """Take nothing more from the socket, and answer nothing, as a process that was stopped."""
+        """Read nothing more from the socket and answer nothing, like a stopped process."""
         if self._pump is not None:
             self._pump.cancel()
         self._writer.transport.pause_reading()

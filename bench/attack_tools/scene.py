@@ -1,4 +1,4 @@
-"""The place of an attack: its target, the addresses it comes from, when it ends, and what it counts."""
+"""Target, addresses, end and counts of an attack."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ AGAIN_SECONDS = 0.2
 
 
 class Scene:
-    """`relays` are honest peers of the target that the attackers can reach. `addresses` is how many addresses take
-    turns where an attack would use one."""
+    """One attack on `target` until the time `until`, from addresses of 127.`network`.0.0/16.
+
+    `relays` are honest peers of the target. `addresses` is the number of addresses that are used in turn instead of
+    one.
+    """
 
     def __init__(
         self, target: Target, network: int, until: float, relays: tuple[Target, ...] = (), addresses: int = 1
@@ -40,7 +43,7 @@ class Scene:
         return monotonic() >= self.until
 
     def source(self, number: int = 1) -> str:
-        """An address of this attack: the next one that takes turns under this number."""
+        """Return the next address whose last byte is `number`."""
         self._turn = (self._turn + 1) % self._addresses
         return f"127.{self.network}.{self._turn}.{number}"
 
@@ -69,7 +72,7 @@ class Scene:
         target: Target | None = None,
         protocol: str = MESHSUB,
     ) -> tuple[RawPeer, int]:
-        """A peer that speaks pubsub with the target, and its stream."""
+        """Return a new peer that subscribes to `topics` at the target, and the number of its pubsub stream."""
         peer = await self.connect(source, identity, target, protocol)
         subscriptions = tuple(Subscription(topic, True) for topic in topics)
         control = Control(graft=tuple(Graft(topic) for topic in topics)) if graft else None
@@ -81,7 +84,7 @@ class Scene:
         return peer, stream
 
     async def again(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work, and do it again when the target has ended it."""
+        """Repeat the work until the attack is over, and count each time that the target ended it."""
         while not self.over:
             with suppress(Gone):
                 await work()

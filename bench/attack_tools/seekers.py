@@ -1,4 +1,4 @@
-"""Two honest nodes that know only a rendezvous point: how long until they have met."""
+"""Measure the time until two honest nodes that know only a rendezvous point are connected."""
 
 from __future__ import annotations
 

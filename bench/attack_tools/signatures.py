@@ -1,4 +1,4 @@
-"""Messages with wrong signatures by keys that take long to check, and by a key whose signature fits everything."""
+"""Messages with wrong signatures that take long to verify, and with one signature that is valid for any data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _der(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> bytes:
 
 
 def _rsa() -> tuple[int, bytes, bytes]:
-    """3072 bits with an exponent of 3071: OpenSSL bounds exponents for larger keys only."""
+    """Return a key of 3072 bits with an exponent of 3071 bits: OpenSSL limits exponents only of larger keys."""
     modulus = rsa.generate_private_key(65537, 3072).public_key().public_numbers().n
     exponent = int.from_bytes(urandom(384), "big") >> 2 | 1 << 3070 | 1
     return _RSA, _der(rsa.RSAPublicNumbers(exponent, modulus).public_key()), b"\x01" + urandom(383)
@@ -54,7 +54,7 @@ EXPENSIVE_KEYS: dict[str, Callable[[], tuple[int, bytes, bytes]]] = {
 
 @cache
 def _author(kind: str) -> tuple[bytes, bytes, bytes]:
-    """Peer id, the key's protobuf and a signature of another message."""
+    """Return a peer id, the protobuf of its key, and its signature of another message."""
     number, data, signature = EXPENSIVE_KEYS[kind]()
     key = varint_field(1, number) + bytes_field(2, data)
     return _peer(key), key, signature
@@ -65,7 +65,7 @@ def _peer(key: bytes) -> bytes:
 
 
 def forged_messages(kind: str, size: int, topic: str = "news") -> bytes:
-    """An RPC of about `size` bytes, full of them."""
+    """Return an RPC of about `size` bytes, full of messages with wrong signatures; 9,000 messages at most."""
     peer, key, signature = _author(kind)
     carried = b"" if len(key) <= 42 else key
     one = len(bytes_field(2, _message(peer, bytes(8), b"forged", topic, signature, carried)))
@@ -76,7 +76,7 @@ def forged_messages(kind: str, size: int, topic: str = "news") -> bytes:
 
 
 def message_of_small_order(data: bytes, topic: str = "news") -> bytes:
-    """An RPC with one message. The author's key is the neutral point: R = neutral and S = 0 sign anything."""
+    """Return an RPC with one message. Its author's key is the neutral point: R = neutral and S = 0 sign any data."""
     neutral = b"\x01" + bytes(31)
     key = varint_field(1, _ED25519) + bytes_field(2, neutral)
     return bytes_field(2, _message(_peer(key), urandom(8), data, topic, neutral + bytes(32), b""))

@@ -1,9 +1,9 @@
-"""The node under attack: a real `Node` in a process of its own, which says once a second how it is.
+"""The node under attack: a real `Node` that prints a report once a second.
 
-It runs with whatever version of Hearsay is first on PYTHONPATH. Lines of JSON on stdout: `listening`, then `report`
-with the longest delay of the event loop since the last one, messages given to the application (from others, forged,
-a second time), the members of its mesh, how many peers' addresses it has learnt, and how many groups of partial
-messages it keeps.
+It runs with the version of Hearsay that is first on PYTHONPATH. Lines of JSON on stdout: `listening`, then `report`
+with the longest delay of the event loop since the last report, the numbers of messages that were delivered to the
+application (all, forged, repeated), the members of the mesh of `news`, the number of learnt peer addresses, the
+number of groups of partial messages, and the peers that are kept out.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Victim:
         if flags.parts:
             parameters["partial_messages"] = True
         self.flags = flags
-        chosen = {"refuse_replays": True} if flags.refuse_replays else {}  # 0.1 has no such choice
+        chosen = {"refuse_replays": True} if flags.refuse_replays else {}  # version 0.1 does not have it
         self.node = Node(
             NodeConfig(rendezvous_point=flags.rendezvous_point, parameters=parameters, **chosen), trace=flags.trace
         )
         self.counts: Counter[str] = Counter()
         self.kept_out: list[tuple[str, str]] = []
-        """Peers or addresses, and why."""
-        if hasattr(self.node, "on_kept_out"):  # 0.1 does not say
+        """Peers or addresses that are kept out, each with the reason."""
+        if hasattr(self.node, "on_kept_out"):  # version 0.1 does not have it
             self.node.on_kept_out.append(
                 lambda news: self.kept_out.append((news.peer.hex() if news.peer else news.address, news.why))
             )
@@ -88,7 +88,7 @@ class Victim:
                 self.report()
 
     async def join_parts(self) -> None:
-        from hearsay.partial import EqualParts, PartsExchange  # noqa: PLC0415 (0.1 has none)
+        from hearsay.partial import EqualParts, PartsExchange  # noqa: PLC0415 (version 0.1 has none)
 
         form = EqualParts(count=8, part_bytes=16, group_bytes=8)
         await self.node.join("parts", signatures=SignaturePolicy.STRICT_NO_SIGN, partial=PartsExchange(form))
@@ -99,7 +99,7 @@ class Victim:
             self.counts["delivered"] += 1
             self.counts[f"delivered in {topic.name}"] += 1
             self.counts["forged"] += message.data.startswith(b"forged")
-            key = hash((message.author, message.data))  # so that little of the node's memory is this program's
+            key = hash((message.author, message.data))  # small, so that memory is the node's
             self.counts["again"] += key in seen
             if len(message.data) < 1024:
                 seen.add(key)

@@ -1,7 +1,7 @@
-"""simsub's gossipsub in plain Python, as little as it takes: what the reference engine is measured against.
+"""simsub's gossipsub in plain Python, as small as possible, as a measure for the reference engine.
 
-No router contract, no parameters, no trace, no checks, no topics: nodes with sets and dicts, a heap of events.
-It draws its randomness from the same hash, so the work per choice is comparable; its traces are not.
+It has nodes with sets, and a heap of events, but no router interface, parameters, trace, checks or topics. Random
+choices use the same hash as the engine, so the work per choice is comparable, but the choices differ.
 
     python bench/peers/plain_simsub.py NODES MESSAGES DELAY_SECONDS [SEED]
 """

@@ -1,9 +1,10 @@
-"""The same network as processes of SimPy: what a general simulator makes of it. Called by `bench/array_speed.py`.
+"""A model of simsub's network with processes of SimPy, a general simulator. `bench/array_speed.py` calls it.
 
     python bench/peers/simpy_gossip.py NODES MESSAGES INTERVAL
 
-simsub's numbers: ten dials each, 10–150 ms, heartbeats of a second, D 6 in 4…12, gossip to six, five injections.
-Meshes are grafted at once rather than by messages, and nothing is traced or hashed. Needs `pip install simpy`.
+Numbers are simsub's: ten dials per node, latencies of 10–150 ms, a heartbeat per second, D 6, D_low 4, gossip to six
+peers, five nodes that get each message at first. Mesh links are made at both ends at once, without messages, and are
+never pruned. Nothing is traced or hashed. It needs `pip install simpy`.
 """
 
 from __future__ import annotations

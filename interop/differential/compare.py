@@ -8,7 +8,8 @@ from typing import Any
 from hearsay.vectors.score_run import TOLERANCE, are_close
 
 Difference = tuple[int, str, Any, Any]
-"""The index of the step, the kind of result that differs, Hearsay's result and the other implementation's."""
+"""The index of the step, the kind of result that differs, and the results of Hearsay and of the other
+implementation."""
 
 
 def difference(
@@ -42,7 +43,7 @@ def _filled(value: Any) -> Any:
 
 
 def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) -> bool:
-    """Return whether both sides have the same peers in each topic of these kinds, such as `mesh`."""
+    """Return whether both sides have equal results of these kinds, such as `mesh` and `backoffs`."""
     return all(_filled(ours[kind]) == _filled(theirs[kind]) for kind in kinds)
 
 

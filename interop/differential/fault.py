@@ -1,4 +1,4 @@
-"""A known difference of another implementation in a few steps, and the steps that such sequences use."""
+"""A known difference of another implementation, shown in a few steps, and functions for such steps."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class Fault(NamedTuple):
     def sequence(
         self, parameters: Mapping[str, Any], messages: Mapping[str, Any], first: int = 1_000
     ) -> dict[str, Any]:
-        """Return the steps as a sequence, with times: heartbeats at half seconds, other steps from `first`
-        microseconds after the whole second on.
+        """Return the steps as a sequence with times.
+
+        Heartbeats are at half seconds. The other steps are 1 ms apart, from `first` microseconds after a whole second
+        on.
         """
         second, steps = 0, list[Step]()
         for number, step in enumerate(self.steps):

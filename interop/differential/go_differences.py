@@ -1,8 +1,8 @@
 """Known differences of go's router, each as narrow as possible.
 
-The docstring of a difference describes go's router; “Hearsay” marks the exceptions. If a difference changes only the
-sent parts, `Alike` removes these from the results of the step, and the comparison goes on. A difference of the states
-ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+The docstring of a difference describes go's router, unless it names Hearsay. If a difference changes only the sent
+parts, `Alike` removes these parts from the results of the step, and the comparison goes on. A difference of the
+routers' states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Alike:
         return found
 
     def _sends_the_unwanted(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """Messages are sent to direct peers in spite of their IDONTWANT; flooded own messages to all members."""
+        """Direct peers get messages in spite of their IDONTWANT, and all members get flooded own messages."""
         flooded = step["event"] == "publish" and self.parameters.get("FloodPublish", True)
         found = False
         for peer, form in theirs["rpcs"].items():
@@ -128,7 +128,7 @@ class Alike:
         return found
 
     def _gossips_before_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """A heartbeat gossips about a topic before it prunes in the next one, and that may lower a peer's score."""
+        """A heartbeat sends the IHAVE of a topic before it prunes the next topic, which may lower a peer's score."""
         pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
         if step["event"] != "heartbeat" or not pruned:
             return False
@@ -147,7 +147,7 @@ class Alike:
         return next((name for name in names if _ENDS[name](self, step, ours, theirs)), "")
 
     def _names_after_prunes(self, step: Step, ours: Seen, theirs: Seen) -> bool:
-        """A heartbeat chooses the peers that its PRUNEs name after all its pruning, which may lower scores."""
+        """A heartbeat first prunes, which may lower scores, and then chooses the peers that its PRUNEs name."""
         pruned = {peer for peer, form in ours["rpcs"].items() if "prune" in form}
         found = False
         for peer in pruned if step["event"] == "heartbeat" else ():
@@ -222,8 +222,9 @@ def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _old_extensions(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A late extensions control lowers the score of a peer with an older version, too; after a reconnection, its
-    first RPC is not first again.
+    """A late extensions control also lowers the score of a peer with an older version.
+
+    If such a peer reconnects, its next RPC does not count as its first.
     """
     old = "extensions" in step.get("rpc", {}) and step["peer"] in run.once_old
     return old and theirs["scores"][step["peer"]] < ours["scores"][step["peer"]]
@@ -242,8 +243,9 @@ def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _unheard_first_rpc(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """An RPC that is ignored because the peer is graylisted does not count as the peer's first RPC, so extensions in
-    the next RPC are not late.
+    """An ignored RPC of a graylisted peer does not count as the peer's first RPC.
+
+    So an extensions control in the next RPC is not late.
     """
     return "extensions" in step.get("rpc", {}) and _lower(ours, theirs)
 
@@ -260,7 +262,7 @@ def _ihave_limit(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
 
 
 def _forget_at_once(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
-    """A score that is retained for 0 seconds is kept until the next decay."""
+    """With a retention of 0 seconds, a score is kept until the next decay."""
     return step["event"] in ("connect", "disconnect") and _lower(theirs, ours)
 
 
@@ -284,9 +286,7 @@ def _members(seen: Seen, kind: str = "mesh") -> list[tuple[str, str]]:
 
 
 def _more(step: Step, ours: Seen, theirs: Seen, kind: str, part: str) -> bool:
-    """Return whether the only additional peer of go's side is the sender of an RPC, in topics that a part of it
-    names.
-    """
+    """Return whether go's only additional peer is the sender of an RPC, in topics that a part of this RPC names."""
     more = {*_members(theirs, kind)} - {*_members(ours, kind)}
     named = {(topic, step.get("peer", "")) for topic in step.get("rpc", {}).get(part, ())}
     return bool(more) and more <= named

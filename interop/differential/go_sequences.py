@@ -1,9 +1,9 @@
-"""Random sequences that go's router and Hearsay's play: vectors without expectations, made from a seed.
+"""Random sequences of steps for go's router and Hearsay's: vectors without expected results, made from a seed.
 
-docs/reference/vectors.md has the format; an RPC may also have `extensions`. Heartbeats are at half seconds and scores
-decay at whole seconds, so that no two timers expire together; other steps are between them. Names of messages begin
-with a letter of their topic, so that go's choice among the ids of an RPC is the choice among those of its first
-topic.
+docs/reference/vectors.md has the format; in addition, an RPC may have `extensions`. Heartbeats are at half seconds
+and scores decay at whole seconds, so that no two timers expire together; other steps are between them. The name of a
+message begins with the first letter of its topic. So the first of all ids in an RPC by name, which go chooses, is
+also the first id of the RPC's first topic.
 
 A sequence leaves out steps that go is known to handle differently, except those of one known difference: `more`.
 `go_differences.py` describes its effects.
@@ -233,8 +233,10 @@ class _Maker:
             self._add("rpc", peer=peer, rpc=said)
 
     def _unsubscribe(self, peer: str, rpc: dict[str, Any]) -> None:
-        """Add a PRUNE to the RPC of a subscriber that unsubscribes, as a member sends it, and remove parts that are
-        handled before the PRUNE. A peer of a fan-out does not unsubscribe.
+        """Add a PRUNE to the RPC of a subscriber that unsubscribes, as a member sends it.
+
+        Remove parts that are handled before the PRUNE, and topics with a fan-out, because peers of a fan-out do not
+        unsubscribe here.
         """
         for part in ("messages", "graft"):
             rpc.pop(part, None)

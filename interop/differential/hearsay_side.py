@@ -1,4 +1,4 @@
-"""Plays sequences on Hearsay's router. It chooses in the order of names, as the changed copy of go's router does."""
+"""Play sequences on Hearsay's router, with the order of names instead of random choices, like the other routers."""
 
 from __future__ import annotations
 

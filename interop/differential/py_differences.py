@@ -1,9 +1,9 @@
 """Known differences of py-libp2p's router, each as narrow as possible.
 
 The docstring of a difference describes py-libp2p's router. If a difference changes only the sent parts, `Alike`
-removes these from the results of the step, and the comparison goes on. A difference of the states ends the comparison
-of a sequence, if the sequence is one that may have it (`py_sequences.MORE`). `docs/benchmarks/differential.md` has
-the table.
+removes these parts from the results of the step, and the comparison goes on. A difference of the routers' states ends
+the comparison of a sequence that may have this difference (`py_sequences.MORE`). `docs/benchmarks/differential.md`
+has the table.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Alike:
         return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
     def _take_out(self, name: str, side: Seen, peers: set[str]) -> bool:
-        """Remove an IDONTWANT from the results of a side, if it is sent to all of `peers`; return whether it is."""
+        """Return whether IDONTWANT is sent to all of `peers`; if so, remove it from the results of this side."""
         if not peers or not peers <= self._sent_to(side, name):
             return False
         for peer in peers:
@@ -163,8 +163,9 @@ class Alike:
         return theirs["rpcs"].get(step["peer"], {}).pop("iwant", None) is not None
 
     def _wants(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """IWANT also requests messages that wait for a verdict or were rejected, but not messages with the router as
-        author that other peers sent.
+        """IWANT also requests messages that wait for a verdict or were rejected.
+
+        It does not request messages that other peers sent with the router as author.
         """
         mine, other = _said(step, "ihave", "iwant", ours, theirs)
         messages = self.sequence["messages"]
@@ -183,7 +184,7 @@ class Alike:
         return False
 
     def _parts_add_up(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """In a heartbeat, a peer that gets GRAFT or PRUNE also gets the parts for such peers before it."""
+        """In a heartbeat, peers get GRAFT and PRUNE in turn; each also gets the parts for the peers before it."""
         named = [peer for peer, form in ours["rpcs"].items() if "graft" in form or "prune" in form]
         if step["event"] != "heartbeat" or len(named) < 2:
             return False
@@ -227,7 +228,7 @@ def _sent_to(seen: Seen, topic: str) -> dict[str, list[str]]:
 
 
 def _said(step: dict[str, Any], asked: str, answer: str, *sides: Seen) -> tuple[set[str], set[str]]:
-    """Return the answers of both sides to a part of an RPC: message ids; empty sets without this part."""
+    """Return the message ids in both sides' answers to a part of an RPC, or empty sets if this part is missing."""
     if not step.get("rpc", {}).get(asked):
         return set(), set()
     mine, other = ({*side["rpcs"].get(step["peer"], {}).get(answer, ())} for side in sides)
@@ -240,8 +241,9 @@ def _say(step: dict[str, Any], answer: str, side: Seen, names: set[str]) -> None
 
 
 def _flood_threshold(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """For ten seconds after its PRUNE, a peer's GRAFT is refused whatever the backoff, and the backoff is not
-    extended.
+    """For ten seconds after its PRUNE, a peer's GRAFT is refused even if the backoff is shorter.
+
+    The refusal does not extend the backoff.
     """
     peer = step.get("peer", "")
     answers = theirs["rpcs"].get(peer, {}).get("prune", {})
@@ -307,8 +309,9 @@ def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool
 
 
 def _any_publish(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A fan-out is filled at a publication and in a heartbeat, without peers in backoff; an empty fan-out stays
-    empty.
+    """A fan-out is filled at a publication and in a heartbeat, but not with peers in backoff.
+
+    An empty fan-out stays empty.
     """
     if step["event"] not in ("publish", "heartbeat"):
         return False

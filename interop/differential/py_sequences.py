@@ -1,8 +1,8 @@
-"""Random sequences that py-libp2p's router can play, in the same format as for other routers.
+"""Random sequences of steps for py-libp2p's router and Hearsay's, in the same format as for other routers.
 
 py-libp2p counts backoffs and the life of a fan-out in whole seconds, rounded down. So a step is later within its
-second than all steps of earlier seconds, and before the half: then whole seconds and exact times lead to the same
-decisions.
+second than all steps of earlier seconds within theirs, and in the first half. Then whole seconds and exact times lead
+to the same decisions.
 
 A sequence leaves out steps that py-libp2p is known to handle differently, except those of one known difference:
 `more`. `py_differences.py` describes its effects.
@@ -226,8 +226,10 @@ class _Maker:
         self._say(peer, subscribe=topics)
 
     def _say(self, peer: str, **rpc: Any) -> None:
-        """Add an RPC. Control parts are added to the previous step if that is an RPC of the peer with other control
-        parts.
+        """Add an RPC.
+
+        If the RPC has only control parts, and the previous step is an RPC of the same peer with other control parts,
+        the parts are added to that step.
         """
         last = self.steps[-1]
         before = last.get("rpc", {})

@@ -1,4 +1,4 @@
-"""Plays sequences on another implementation's router and on Hearsay's, compares each step and prints a summary."""
+"""Play sequences on another implementation's router and on Hearsay's, compare each step, and print a summary."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Outcome:
 
     steps: int = 0
     names: Counter[str] = field(default_factory=Counter[str])
-    """Number of removals of each known difference."""
+    """Number of steps from whose results each known difference was removed."""
     ended: str = ""
     """The known difference that ended the comparison, if any."""
     unknown: Difference | None = None
 
 
 class Driver:
-    """The other implementation's side, in its own process."""
+    """The process that plays sequences on the other implementation's router."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
@@ -73,7 +73,7 @@ class Differences(Protocol):
     """The known differences in one sequence."""
 
     names: Counter[str]
-    """Number of removals of each difference."""
+    """Number of steps from whose results each difference was removed."""
 
     def __call__(self, step: dict[str, Any], ours: Any, theirs: Any) -> tuple[Any, Any]:
         """Remove from the results of a step the differences that do not end the sequence."""
@@ -91,7 +91,7 @@ class Comparison:
     implementation: str
     driver: Callable[[], Driver]
     like: Callable[[], AbstractContextManager[None]]
-    """Makes Hearsay's router choose like the other one while the context lasts."""
+    """A context in which Hearsay's router makes the choices of the other router."""
     sequence: Callable[[int, str | None], dict[str, Any]]
     differences: Callable[[dict[str, Any]], Differences]
 
@@ -124,8 +124,9 @@ class Comparison:
 
 
 def run(comparison: Comparison) -> int:
-    """Run the program and return its exit code: 1 if a difference is not known, `MISSING` if the driver cannot be
-    built, else 0.
+    """Run the program of a comparison with its options, and return the exit code.
+
+    The code is 1 if a difference is not known, `MISSING` if the driver cannot be built, else 0.
     """
     options = argparse.ArgumentParser()
     options.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,8 @@
-"""Plays random sequences on go-libp2p-pubsub's router and on Hearsay's, and prints where they differ; the exit code
-is 1 if `go_differences.py` does not know a difference.
+"""Play random sequences on go-libp2p-pubsub's router and on Hearsay's router, and print the differences.
 
-python interop/differential/run_go.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
+The exit code is 1 if `go_differences.py` does not describe a difference.
+
+    python interop/differential/run_go.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from foreign_peers import command_of
 
 CHOICES: dict[str, object] = {"exchange_dials": 0}
-"""Choices of Hearsay's router, in addition to those of the vectors: 0 makes it dial up to `PrunePeers` exchanged
-peers, because go has one parameter for both."""
+"""Choices of Hearsay's router in addition to those of the vectors. With 0, the number of dialled peers of a PRUNE is
+`PrunePeers`; go has one parameter for both numbers."""
 
 
 def _with_extensions(form: Mapping[str, Any], messages: Mapping[str, Message]) -> Rpc:

@@ -1,7 +1,8 @@
-"""Plays random sequences on py-libp2p's GossipSub and on Hearsay's router, and prints where they differ; the exit
-code is 1 if `py_differences.py` does not know a difference.
+"""Play random sequences on py-libp2p's GossipSub and on Hearsay's router, and print the differences.
 
-python interop/differential/run_py.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
+The exit code is 1 if `py_differences.py` does not describe a difference.
+
+    python interop/differential/run_py.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CHOICES = {
     "extensions": True,
     "seen_ttl_ms": 1_000_000,
 }
-"""Parameters by which Hearsay's router departs from the specification as py-libp2p does."""
+"""Parameters of Hearsay's router for behaviour of py-libp2p that differs from the specification."""
 
 
 @contextmanager

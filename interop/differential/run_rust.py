@@ -1,7 +1,8 @@
-"""Plays random sequences on libp2p-gossipsub (Rust) and on Hearsay's router, and prints where they differ; the exit
-code is 1 if `rust_differences.py` does not know a difference.
+"""Play random sequences on libp2p-gossipsub (Rust) and on Hearsay's router, and print the differences.
 
-python interop/differential/run_rust.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
+The exit code is 1 if `rust_differences.py` does not describe a difference.
+
+    python interop/differential/run_rust.py [--seed 1] [--count 200] [--more WORD] [--vectors FILE…] [--shown 3]
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ CHOICES = {
 def is_held(now: int, until: int, slack: int) -> bool:
     """Return whether the Rust router still has a backoff.
 
-    It deletes a backoff in the first heartbeat after the backoff's end plus the slack. If the sum is exactly the time
-    of a heartbeat, as for a backoff that began in a heartbeat, the backoff still exists in that heartbeat.
+    The Rust router deletes a backoff in the first heartbeat after the backoff's end plus the slack. If this sum is
+    the time of a heartbeat, the backoff still exists in that heartbeat. Times are in microseconds.
     """
     heartbeat = (now - SECOND // 2) // SECOND * SECOND + SECOND // 2
     return heartbeat <= until + slack

@@ -1,4 +1,4 @@
-"""Builds the driver of the Rust router: libp2p-gossipsub in virtual time, choosing in the order of names."""
+"""Build the driver of the Rust router: libp2p-gossipsub in virtual time, with the order of names instead of draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ STAND_INS = (
 )
 """Clock, timers and random choices of the crate, and their replacements."""
 LAST_FIRST = re.compile(r"(shuffled(?:\[[^\]]*\])?)\.shuffle\(")
-"""Two shuffles of a heartbeat that prunes from the front of the list; their replacement puts the last name first."""
+"""Two shuffles of a heartbeat, which then prunes the first peers of the list. Their replacement puts the last name
+first."""
 FOR_TESTS = re.compile(r"\[(?:\[test\]|dev-dependencies)[^\n]*\n(?:(?!\[)[^\n]*\n)*")
 MANIFEST = """
 [[bin]]
@@ -40,7 +41,7 @@ opt-level = 1
 
 
 def built() -> Path:
-    """Build the driver in the user's cache, and return its path. Raise `Missing` without cargo."""
+    """Build the driver in the user's cache, and return its path. Raise `Missing` if cargo is not installed."""
     if shutil.which("cargo") is None:
         raise Missing("rust: no `cargo` on the path")
     folder = CACHE / "rust-router"

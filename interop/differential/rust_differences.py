@@ -1,8 +1,8 @@
 """Known differences of libp2p-gossipsub (Rust), each as narrow as possible.
 
 The docstring of a difference describes the Rust router. If a difference changes only the sent parts, `Alike` removes
-these from the results of the step, and the comparison goes on. A difference of the states ends the comparison of a
-sequence. `docs/benchmarks/differential.md` has the table.
+these parts from the results of the step, and the comparison goes on. A difference of the routers' states ends the
+comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Alike:
         return bool(more)
 
     def _publishes_past_members(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """An own message is not sent to members with a score below `publish`, but to as many other peers."""
+        """An own message is sent to other peers instead of the members with a score below `publish`."""
         name = step.get("message", "")
         if step["event"] != "publish" or "Score" not in self.sequence["parameters"]:
             return False
@@ -202,9 +202,9 @@ class Alike:
         return found
 
     def _gossips_by_old_scores(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-        """A peer that a heartbeat prunes gets IHAVE or not by its score before that PRUNE.
+        """For a peer that a heartbeat prunes, its score before the PRUNE decides if it gets IHAVE.
 
-        The peer is a candidate for a topic's gossip, so the choice of all peers for that topic may differ.
+        So there may be other candidates for a topic's gossip, and the choice of all peers for this topic may differ.
         """
         if step["event"] != "heartbeat" or "Score" not in self.sequence["parameters"]:
             return False
@@ -276,7 +276,7 @@ def _zero_backoff(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _long_pause(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """A seen id is forgotten only when another message comes, but even if the message waits for a verdict."""
+    """A seen id is forgotten only when another message comes, and then even if its message waits for a verdict."""
     return _names_differ(ours, theirs, alike.old)
 
 
@@ -309,8 +309,9 @@ def _other_topics(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) 
 
 
 def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """The gossip windows of a message begin at its arrival. A verdict after the last window has no effect; a verdict
-    after the topic was left still has one.
+    """The gossip windows of a message begin at its arrival, not at its verdict.
+
+    A verdict after the last window has no effect. A verdict after the topic was left has an effect.
     """
     if (
         step.get("message") in alike.slow
@@ -333,7 +334,7 @@ def _ihave_limit(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -
 
 
 def _promises_without_scores(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
-    """Without scores a promise never ends: a requested id is not requested again, but other ids may be."""
+    """Without scores a promise never ends, so a requested id is not requested again. Other ids may replace it."""
     before = {name for _, name in alike.asked_before}
     different = {*_named(ours)} ^ {*_named(theirs)}
     asked = all(kind == "iwant" and peer == step.get("peer") for kind, peer, _ in different)

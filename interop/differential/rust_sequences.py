@@ -1,5 +1,4 @@
-"""Random sequences that libp2p-gossipsub (Rust) and Hearsay play, in the same format as for other routers, with
-scores.
+"""Random sequences of steps for libp2p-gossipsub (Rust) and Hearsay, in the same format as for other routers.
 
 Heartbeats are at half seconds and scores decay at whole seconds, so that no two timers expire together; other steps
 are between them. A sequence leaves out steps that libp2p-gossipsub is known to handle differently, except those of
@@ -305,8 +304,10 @@ class _Maker:
                 return topics
 
     def _names_to_announce(self, names: list[str]) -> list[str]:
-        """Return those of the messages that an IHAVE may announce: none with the router as author and, without
-        scores, none that was first announced three heartbeats ago or earlier.
+        """Return the messages that an IHAVE may announce.
+
+        These are no messages with the router as author. Without scores, they are no messages that were first
+        announced three or more heartbeats ago.
         """
         if self.more != "own_promised":
             names = [name for name in names if self.messages[name].get("from") != "self"]

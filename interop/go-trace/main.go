@@ -1,5 +1,5 @@
-// go-trace makes a real trace: ten go-libp2p-pubsub hosts on loopback, every one tracing to a JSON and a
-// protobuf file of its own at once.
+// go-trace makes real traces: ten go-libp2p-pubsub hosts run on loopback, and each writes its trace as JSON and as
+// protobuf.
 //
 //	go run . -out DIR [-hosts 10] [-messages 30]
 package main
@@ -24,7 +24,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// both hands every event to two tracers.
+// both passes each event to two tracers.
 type both [2]pubsub.EventTracer
 
 func (b both) Trace(event *pb.TraceEvent) {
@@ -91,7 +91,8 @@ func (n *node) join(ctx context.Context, name string) error {
 	return nil
 }
 
-// verdict rejects every seventh kind of message and ignores another, so that the trace has reasons.
+// verdict rejects messages with one value of the lowest four bits and ignores those with another, so that the trace
+// has reasons of rejects.
 func verdict(_ context.Context, _ peer.ID, message *pubsub.Message) pubsub.ValidationResult {
 	switch message.Data[0] % 16 {
 	case 7:

@@ -1,4 +1,4 @@
-// Options of a peer that judges others: scores with thresholds a test reaches soon, a validator, peer exchange.
+// Options of a peer for the tests of gossipsub 1.1: scores that soon reach the thresholds, a validator, peer exchange.
 package main
 
 import (
@@ -19,10 +19,10 @@ type judge struct {
 }
 
 func (j *judge) flags() {
-	flag.BoolVar(&j.scored, "scored", false, "keep scores, and say them")
+	flag.BoolVar(&j.scored, "scored", false, "keep scores, and print them")
 	flag.BoolVar(&j.bootstrapper, "bootstrapper", false, "no mesh, but peer exchange with every PRUNE")
-	flag.DurationVar(&j.slow, "slow", 0, "how long the validator of `news` takes")
-	flag.StringVar(&j.rejected, "rejected", "", "messages of `news` that begin so are rejected")
+	flag.DurationVar(&j.slow, "slow", 0, "time that the validator of `news` takes")
+	flag.StringVar(&j.rejected, "rejected", "", "beginning of messages of `news` that are rejected")
 }
 
 func (j *judge) options() []pubsub.Option {

@@ -1,13 +1,6 @@
 // A small gossipsub peer for the interoperability tests, on go-libp2p and go-libp2p-pubsub.
 //
-// It prints one JSON object per line (listening, message, peers) and obeys lines on stdin:
-//
-//	publish TOPIC SIZE COUNT   send COUNT messages of SIZE bytes
-//	say TOPIC TEXT             send one text
-//	leave TOPIC                unsubscribe
-//	join TOPIC                 subscribe
-//	connect ADDRESS            dial a peer
-//	parts TOPIC GROUP BITMAP   own these parts of a group, and tell peers
+// Input and output are lines, which ../README.md describes.
 package main
 
 import (
@@ -56,7 +49,7 @@ func must(err error) {
 func byAuthor(m *pb.Message) string  { return string(m.GetFrom()) + string(m.GetSeqno()) }
 func byContent(m *pb.Message) string { h := sha256.Sum256(m.GetData()); return string(h[:]) }
 
-// meshes is told of every event of the router, and knows who is in its meshes by that.
+// meshes traces the events of the router, and has the members of its meshes.
 type meshes struct {
 	sync.Mutex
 	peers map[string]map[string]bool
@@ -93,9 +86,8 @@ func (m *meshes) sizes() map[string]int {
 	return sizes
 }
 
-// newHost listens on loopback and speaks what the other implementations do. Without a resource manager nothing is limited.
-//
-// It dials from the address that it listens at.
+// newHost returns a host that listens at an address and dials from it, with the transport, security and multiplexer of
+// the other implementations. Without a resource manager it has no limits.
 func newHost(listen string, resources network.ResourceManager) host.Host {
 	made, err := libp2p.New(
 		libp2p.ListenAddrStrings(listen),
@@ -112,13 +104,13 @@ func newHost(listen string, resources network.ResourceManager) host.Host {
 func main() {
 	listen := flag.String("listen", anyPort, "where to listen")
 	connect := flag.String("connect", "", "multiaddrs to dial, separated by commas")
-	count := flag.Bool("count", false, "say every hundredth message's number instead of each message")
+	count := flag.Bool("count", false, "print the number of every hundredth message instead of each message")
 	router := flag.String("router", "gossipsub", "gossipsub or floodsub")
 	unsigned := flag.Bool("unsigned", false, "StrictNoSign, ids by content")
 	topics := flag.String("topics", "", "topics to join, separated by commas")
-	attacked := flag.Bool("victim", false, "be the node that is attacked, with all defaults, in the topic `news`")
+	attacked := flag.Bool("victim", false, "run as the node under attack, with all defaults, in the topic `news`")
 	var defaults victim
-	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator of so long")
+	flag.DurationVar(&defaults.slowValidator, "slow-validator", 0, "of a victim: join `slow`, with a validator that takes this time")
 	var judges judge
 	judges.flags()
 	var partial partials

@@ -1,7 +1,8 @@
-// Partial messages of eight parts of 1,024 bytes, as libp2p's interoperability tests have them.
+// Partial messages of eight parts of 1,024 bytes, in the format of libp2p's interoperability tests.
 //
-// A group is a number of 64 bits. Its part i is 128 numbers counting from group + 128*i. An encoded message is a bitmap
-// of one byte, the parts it names, and the group; metadata is the bitmap of the parts that one has. All big-endian.
+// A group is a number of 64 bits. Its part i has 128 successive numbers from group + 128*i on. An encoded message has a
+// bitmap of one byte, the parts of the bitmap, and the group. Metadata is the bitmap of the parts that the sender has.
+// Numbers are big-endian.
 package main
 
 import (
@@ -28,13 +29,14 @@ const (
 	allParts   = 1<<partCount - 1
 )
 
-// counterpart is what a peer said it has of a group, and what it was told that we have.
+// counterpart is the state of a peer in a group: has are the parts that it announced, if spoke; told are the parts
+// that this node announced to it, if spoken.
 type counterpart struct {
 	has, told     byte
 	spoke, spoken bool
 }
 
-// partials exchanges the parts of groups in the topics that were joined so.
+// partials exchanges the parts of groups in the topics of the flags -partial and -supports-partial.
 type partials struct {
 	sync.Mutex
 	requested, supported string
@@ -45,9 +47,9 @@ type partials struct {
 }
 
 func (p *partials) flags() {
-	flag.StringVar(&p.requested, "partial", "", "of the topics, those in which partial messages are requested")
-	flag.BoolVar(&p.testing, "test-extension", false, "say that the test extension is here, and which peers' message came")
-	flag.StringVar(&p.supported, "supports-partial", "", "of the topics, those in which parts are sent, and not requested")
+	flag.StringVar(&p.requested, "partial", "", "topics in which partial messages are requested, separated by commas")
+	flag.BoolVar(&p.testing, "test-extension", false, "announce the test extension, and print the sender of each test message")
+	flag.StringVar(&p.supported, "supports-partial", "", "topics in which parts are sent, but not requested, separated by commas")
 }
 
 func (p *partials) options() []pubsub.Option {
@@ -82,7 +84,7 @@ func (p *partials) topicOptions(topic string) []pubsub.TopicOpt {
 	return nil
 }
 
-// own takes parts of a group as if this node had made them, and tells its peers: `TOPIC GROUP BITMAP`.
+// own adds parts of a group as if this node had made them, and announces them to peers: `TOPIC GROUP BITMAP`.
 func (p *partials) own(words []string) {
 	group, err := strconv.ParseUint(words[1], 10, 64)
 	must(err)
@@ -94,7 +96,7 @@ func (p *partials) own(words []string) {
 	p.publish(words[0], group)
 }
 
-// add says what the node has now, if that is more than before.
+// add adds parts, and prints all parts of the group if they are more than before.
 func (p *partials) add(topic string, group uint64, parts byte) {
 	groups, ok := p.held[topic]
 	if !ok {
@@ -108,7 +110,7 @@ func (p *partials) add(topic string, group uint64, parts byte) {
 	}
 }
 
-// incoming is called by the router, which must not be called from here.
+// incoming handles an RPC of a peer. The router calls it, so it must not call the router in the same goroutine.
 func (p *partials) incoming(from peer.ID, states map[peer.ID]counterpart, rpc *pb.PartialMessagesExtension) error {
 	topic, id := rpc.GetTopicID(), rpc.GroupID
 	if len(id) != groupBytes || len(rpc.PartsMetadata) > 1 {
@@ -143,7 +145,7 @@ func (p *partials) refuse(topic string, from peer.ID, why string) error {
 	return errors.New(why)
 }
 
-// publish sends peers the parts that they lack, and says what this node has if they have not heard it.
+// publish sends peers the parts that they lack, and announces the parts of this node to peers that do not know them.
 func (p *partials) publish(topic string, group uint64) {
 	id := binary.BigEndian.AppendUint64(nil, group)
 	_ = pubsub.PublishPartial(p.pubsub, topic, id, func(

@@ -20,10 +20,10 @@ type victim struct {
 	unread        bool
 }
 
-// run says every second what the application got and who is in the mesh of `news`, for ever.
+// run prints each second the number of delivered messages and the members of the mesh of `news`, for ever.
 //
-// The resource manager has its default limits, and counts connections of loopback addresses like any others: by
-// default they are exempt, and every attacker here has such an address.
+// The resource manager has its default limits, but they also hold for connections of loopback addresses, which all
+// attackers have here. By default these addresses are exempt.
 func (v victim) run(ctx context.Context) {
 	limits := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&limits)
@@ -74,7 +74,7 @@ func (m *meshes) members(topic string) []string {
 	return members
 }
 
-// received counts what the application gets from others: in all, forged, a second time.
+// received counts the messages that are delivered to the application: all, forged, and repeated.
 type received struct {
 	sync.Mutex
 	counts map[string]int

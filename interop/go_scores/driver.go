@@ -1,5 +1,6 @@
-// Drives go's peer scores call by call: record.py puts this file into a copy of go-libp2p-pubsub, whose score.go asks
-// it for the time. Each line of the input is a script or a call, each line of the output the scores of all peers.
+// Drives go's peer scores call by call. timed_copy.py adds this file to a copy of go-libp2p-pubsub, and lets score.go
+// get the time here. A line of input has the parameters of a script, or a call. A line of output has the scores of all
+// peers after a call.
 package pubsub
 
 import (
@@ -124,7 +125,7 @@ var drivenReasons = map[string]string{
 	"QUEUE_FULL":    RejectValidationQueueFull,
 }
 
-// connect does what OnNewOutboundStream does with the addresses of a host.
+// connect has the effect of OnNewOutboundStream on the peer's record, with given addresses.
 func (ps *peerScore) connect(id peer.ID, addresses []string) {
 	stats, known := ps.peerStats[id]
 	if !known {
@@ -136,7 +137,7 @@ func (ps *peerScore) connect(id peer.ID, addresses []string) {
 	stats.ips = addresses
 }
 
-// both performs what calls and steps of vectors name alike; false for anything else.
+// both performs an event that has the same name in recorded calls and in vectors. It returns false for other names.
 func (ps *peerScore) both(name string, id peer.ID, msg *Message, rejection string) bool {
 	switch name {
 	case "disconnect":
@@ -182,7 +183,7 @@ func (ps *peerScore) driven(call drivenCall, application map[peer.ID]float64) {
 	}
 }
 
-// Drive reads calls until the input ends.
+// Drive performs the calls of the input, and prints the scores of all peers after each.
 func Drive() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)

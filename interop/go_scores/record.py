@@ -1,8 +1,8 @@
-"""Records go's scores after each of many random calls, for tests/core/scores/test_scores_of_go.py.
+"""Record go's scores after each of many random calls, for tests/core/scores/test_scores_of_go.py.
 
     python interop/go_scores/record.py SCRIPTS CALLS FILE
 
-The driver next to this file makes the calls, in a program that `timed_copy.py` builds. Go adds up topics in a random
+`driver.go` performs the calls, in a program that `timed_copy.py` builds. Go adds the scores of topics in a random
 order, so there are at most two scored topics, whose sum does not depend on the order.
 """
 
@@ -78,7 +78,7 @@ def topic_numbers(chance: random.Random) -> dict[str, float]:
 
 
 def script(seed: int, count: int) -> dict[str, Any]:
-    """Return random parameters, and calls about a few peers, one or two scored topics and one that is not scored."""
+    """Return random parameters, and calls about five peers, one or two scored topics and one unscored topic."""
     chance = random.Random(seed)
     parameters = peer_parameters(chance)
     topics = {name: topic_numbers(chance) for name in ("blocks", "news")[: 1 + seed % 2]}

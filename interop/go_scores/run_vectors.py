@@ -1,4 +1,4 @@
-"""Runs vectors of scores on go's own scorer; the exit code is 1 if a vector fails.
+"""Run vectors of scores on go's scorer. The exit code is 1 if a vector fails.
 
 python interop/go_scores/run_vectors.py FILE…
 """

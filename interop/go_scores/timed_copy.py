@@ -1,7 +1,7 @@
-"""A program around a copy of go-libp2p-pubsub whose scorer gets the time from the caller.
+"""Build a program with a copy of go-libp2p-pubsub whose scorer gets the time from the caller.
 
-Needs go and the modules of interop/go. The Go files of this folder are added to the copy; nothing else is changed
-except the time in `score.go`.
+This needs go and the modules of interop/go. The Go files of this folder are added to the copy. Except for the time in
+`score.go`, nothing is changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODULE = "github.com/libp2p/go-libp2p-pubsub"
 
 
 def built(folder: Path, body: str, *imports: str) -> tuple[Path, str]:
-    """Build a program with the body of its `main`; return its path, and the version of go-libp2p-pubsub."""
+    """Build a program with this body of `main`; return its path, and the version of go-libp2p-pubsub."""
     listed = ["go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", MODULE]
     place, version = subprocess.check_output(listed, cwd=HERE.parent / "go", text=True).split()
     copy = folder / "pubsub"

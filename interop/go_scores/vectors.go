@@ -1,5 +1,6 @@
-// Runs vectors of scores (docs/reference/vectors.md) on go's own scorer, in a copy of go-libp2p-pubsub as driver.go does.
-// Parameters are read into go's own structs, whose names vectors have; addresses go through go's own look at connections.
+// Runs vectors of scores (docs/reference/vectors.md) on go's scorer, in a copy of go-libp2p-pubsub, like driver.go.
+// Parameters are read into go's structs, which have the same names. Go's scorer gets addresses from a host's
+// connections.
 package pubsub
 
 import (
@@ -72,7 +73,7 @@ var vectorReasons = map[string]string{
 	"queue_full":           RejectValidationQueueFull,
 }
 
-// A host that has connections and nothing else.
+// vectorHost is a host that only has connections.
 type vectorHost struct {
 	host.Host
 	network vectorNetwork
@@ -107,7 +108,7 @@ func vectorConnections(addresses []string) []network.Conn {
 	return made
 }
 
-// Times of vectors are microseconds, which were read as if they were nanoseconds.
+// inMicroseconds corrects times, which are microseconds in vectors, but were read as nanoseconds.
 func (topic *TopicScoreParams) inMicroseconds() *TopicScoreParams {
 	topic.TimeInMeshQuantum *= time.Microsecond
 	topic.MeshMessageDeliveriesWindow *= time.Microsecond
@@ -179,7 +180,7 @@ func (run *vectorRun) perform(step vectorStep) {
 	}
 }
 
-// worth is a part of go's score: what it is with all weights but one at 0.
+// worth returns a part of go's score of a peer: the score with all weights 0 except those that keep sets.
 func (run *vectorRun) worth(id peer.ID, keep func(*PeerScoreParams)) float64 {
 	own := run.ps.params
 	alone := &PeerScoreParams{
@@ -233,7 +234,7 @@ func (parts *vectorParts) flat() map[string]float64 {
 	return made
 }
 
-// fault says what is not as expected at a peer, or nothing.
+// fault returns the first unexpected value of a peer's score or its parts, or an empty text.
 func (run *vectorRun) fault(id string, expected vectorWorth, tolerance float64) string {
 	if found := run.ps.Score(peer.ID(id)); !areClose(found, expected.Score, tolerance) {
 		return fmt.Sprintf("the score of %s is %.12g, not %.12g", id, found, expected.Score)
@@ -287,7 +288,7 @@ func areClose(found, wanted, tolerance float64) bool {
 	return math.Abs(found-wanted) <= tolerance*math.Max(1, math.Abs(wanted))
 }
 
-// RunVectors runs the files that are named; true if all vectors hold.
+// RunVectors runs files of vectors, prints each result, and returns whether all vectors hold.
 func RunVectors(paths []string) bool {
 	held := true
 	for _, path := range paths {

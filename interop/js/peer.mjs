@@ -1,9 +1,9 @@
-// A small gossipsub peer for the interoperability tests, on js-libp2p. Speaks as ../go/main.go does.
+// A small gossipsub peer for the interoperability tests, on js-libp2p. ../README.md describes its input and output.
 import { createHash } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 
-// js-libp2p needs it, Node 20 lacks it
+// js-libp2p needs this function, which Node 20 lacks
 Promise.withResolvers ??= function () {
   let resolve, reject
   const promise = new Promise((a, b) => { resolve = a; reject = b })

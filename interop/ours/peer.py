@@ -1,4 +1,4 @@
-"""Hearsay's node as a peer for the interoperability tests. ../go/main.go describes its lines of input and output."""
+"""Hearsay's node as a peer for the interoperability tests. ../README.md describes its lines of input and output."""
 
 from __future__ import annotations
 

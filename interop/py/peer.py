@@ -1,4 +1,4 @@
-"""A small gossipsub peer for the interoperability tests, on py-libp2p. ../go/main.go describes input and output."""
+"""A small gossipsub peer for the interoperability tests, on py-libp2p. ../README.md describes input and output."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""A py-libp2p host by which peers only find each other: a rendezvous point or a DHT server. It prints its address."""
+"""A py-libp2p host that only helps peers to find each other: a rendezvous point or a DHT server."""
 
 import argparse
 import json

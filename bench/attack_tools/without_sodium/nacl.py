@@ -1,3 +1,3 @@
-"""First on the path, this stands in for PyNaCl, as if it were not installed."""
+"""A module that hides PyNaCl: if this folder is first on the path, `import nacl` fails as without PyNaCl."""
 
 raise ImportError

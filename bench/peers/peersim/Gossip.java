@@ -11,10 +11,10 @@ import peersim.edsim.EDProtocol;
 import peersim.edsim.EDSimulator;
 
 /**
- * The network of simpy_gossip.py as a protocol of PeerSim's event-driven mode. Called by bench/array_speed.py.
+ * The model of simpy_gossip.py as a protocol of PeerSim's event-driven mode. bench/array_speed.py runs it.
  *
- * <p>Times are microseconds. A node knows its peers by their index in Network, ascending; latency and mesh go by the
- * place in that list.
+ * <p>Times are in microseconds. `peers` has the indexes of a node's peers in Network, ascending. `latency` and
+ * `inMesh` have the same order.
  */
 public class Gossip implements EDProtocol {
     private static final int DIALS = 10, DEGREE_LOW = 4, DEGREE = 6, LAZY = 6, KEPT = 3, INJECTIONS = 5;
@@ -43,13 +43,13 @@ public class Gossip implements EDProtocol {
     private boolean[] inMesh;
     private int meshSize;
     private int beat;
-    /** By message: the heartbeat at which it came, or UNSEEN. */
+    /** Number of heartbeats before the arrival of each message, or UNSEEN. */
     private int[] seenAt;
-    /** Messages in the order they came; those before `firstRecent` are no longer gossiped about. */
+    /** Messages in order of arrival; those before `firstRecent` are not in IHAVE any more. */
     private int[] seen;
     private int seenCount, firstRecent;
 
-    /** PeerSim makes the prototype so, and clones it for every node; Start does the rest. */
+    /** PeerSim calls this for a prototype, which it clones for each node. Start initialises the nodes. */
     public Gossip(String prefix) {}
 
     @Override
@@ -127,7 +127,7 @@ public class Gossip implements EDProtocol {
         EDSimulator.add(latency[place], event, Network.get(peers[place]), pid);
     }
 
-    /** At both ends at once, up to D. */
+    /** Makes mesh links until the node has D, at both ends at once. */
     private void graft(int self, int pid) {
         int[] free = new int[peers.length];
         int count = 0;
@@ -149,7 +149,7 @@ public class Gossip implements EDProtocol {
         return Arrays.binarySearch(peers, peer);
     }
 
-    /** Some of the first `size` values, which are shuffled as far as needed. */
+    /** Returns `count` random values of the first `size`, which are partly shuffled. */
     private static int[] chosen(int[] values, int size, int count) {
         int taken = Math.max(0, Math.min(size, count));
         for (int place = 0; place < taken; place++) {
@@ -165,7 +165,7 @@ public class Gossip implements EDProtocol {
         return (Gossip) Network.get(index).getProtocol(pid);
     }
 
-    /** Wires the network, and puts the first heartbeats and all injections into the queue. */
+    /** Connects the nodes, and puts the first heartbeats and all injections into the queue. */
     public static class Start implements Control {
         private final int pid, messages;
         private final long warmUp, interval;
@@ -211,7 +211,7 @@ public class Gossip implements EDProtocol {
             }
         }
 
-        /** By node: its peers and the latency to each. */
+        /** Returns for each node its peers, with the latency to each. */
         private static TreeMap<Integer, Integer>[] links(int nodes) {
             @SuppressWarnings("unchecked")
             TreeMap<Integer, Integer>[] links = new TreeMap[nodes];
@@ -230,7 +230,7 @@ public class Gossip implements EDProtocol {
         }
     }
 
-    /** Says what happened, once the run is over. */
+    /** Prints wall time, events and deliveries at the end of the run. */
     public static class End implements Control {
         public End(String prefix) {}
 

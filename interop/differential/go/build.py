@@ -1,6 +1,6 @@
-"""Builds the driver: a test binary in a copy of go-libp2p-pubsub that chooses in the order of names.
+"""Build the driver: a test program in a copy of go-libp2p-pubsub that replaces random choices by the order of names.
 
-python build.py FOLDER
+    python build.py FOLDER
 
 Needs go and the modules of interop/go, whose go.mod has the version.
 """

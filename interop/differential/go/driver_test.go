@@ -1,7 +1,7 @@
-// Plays sequences on go's router, in a bubble of virtual time each: run_go.py puts these files into a copy of
-// go-libp2p-pubsub whose choices are made in the order of names.
+// Plays sequences on go's router, each in virtual time. build.py adds these files to a copy of go-libp2p-pubsub that
+// replaces random choices by the order of names.
 //
-//	driver -test.run TestSequences -test.timeout 0    takes sequences line by line, and answers so
+//	driver -test.run TestSequences -test.timeout 0    reads a sequence per line, and prints a line with its results
 package pubsub
 
 import (
@@ -134,7 +134,7 @@ func newPlayer(ctx context.Context, given *sequence) (*player, error) {
 	return p, nil
 }
 
-// validate lets messages of a topic wait for a step that says what the application thinks of them.
+// validate adds a validator by which messages of a topic wait for a step with the application's verdict.
 func (p *player) validate(topic string) error {
 	if _, known := p.topics[topic]; known {
 		return nil
@@ -235,7 +235,7 @@ func (p *player) take(subscription *Subscription) {
 	}
 }
 
-// look tells what happened since the last look and how the router stands; nothing runs meanwhile.
+// look returns the actions since the last call, and the router's state. No goroutine of the router runs meanwhile.
 func (p *player) look() *seen {
 	for _, subscription := range p.joined {
 		p.take(subscription)

@@ -1,4 +1,4 @@
-// A host in memory whose peers are bare ends of streams: what go-libp2p-pubsub asks of a host, and nothing else.
+// A host in memory with the methods that go-libp2p-pubsub calls. Each of its peers is a pair of streams.
 package pubsub
 
 import (
@@ -35,7 +35,7 @@ type scriptedHost struct {
 	dials      []string
 }
 
-// A connected peer: its connection, the stream that pubsub opened to it and the one it opened.
+// scriptedPeer is a connected peer with its connection. Pubsub opened the stream received, the peer opened sending.
 type scriptedPeer struct {
 	network.Conn
 	id       peer.ID
@@ -116,7 +116,7 @@ func (p *scriptedPeer) say(rpc *pb.RPC) {
 	p.sending.incoming <- append(binary.AppendUvarint(nil, uint64(len(body))), body...)
 }
 
-// heard takes the RPCs that pubsub has written to the peer.
+// heard returns the RPCs that pubsub has written to the peer, and removes them.
 func (p *scriptedPeer) heard() []*pb.RPC {
 	p.received.mutex.Lock()
 	defer p.received.mutex.Unlock()

@@ -1,4 +1,4 @@
-// Sequences as docs/reference/vectors.md has routers' vectors: their parameters as go's, and RPCs in their form.
+// Sequences in the format of docs/reference/vectors.md, and conversions of their parameters and RPCs to go's.
 package pubsub
 
 import (
@@ -59,7 +59,7 @@ type pruneForm struct {
 	Peers   []string `json:"peers,omitempty"`
 }
 
-// Durations are read as nanoseconds and multiplied by a thousand afterwards.
+// sequenceParameters has times in microseconds. They are read as nanoseconds, and then multiplied by a thousand.
 type sequenceParameters struct {
 	GossipSubParams
 	FloodPublish bool
@@ -79,7 +79,7 @@ const (
 	partialMessages = "partial_messages"
 )
 
-// readParameters fills in what a vector leaves out as the specification has it.
+// readParameters returns parameters for go, with the specification's values for those that a vector lacks.
 func readParameters(raw json.RawMessage) (*sequenceParameters, error) {
 	params := &sequenceParameters{GossipSubParams: DefaultGossipSubParams(), FloodPublish: true}
 	own := &params.GossipSubParams
@@ -188,7 +188,7 @@ func (form rpcForm) rpc(messages map[string]sequenceMessage) *pb.RPC {
 	return rpc
 }
 
-// formOf is all that these RPCs say, together.
+// formOf returns the content of all these RPCs together, with sorted names.
 func formOf(rpcs []*pb.RPC) *rpcForm {
 	form := &rpcForm{Ihave: make(map[string][]string), Prune: make(map[string]pruneForm)}
 	for _, rpc := range rpcs {

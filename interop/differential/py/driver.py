@@ -1,8 +1,8 @@
-"""Plays sequences on py-libp2p's Pubsub and GossipSub in virtual time: JSON lines in, JSON lines out.
+"""Play sequences on py-libp2p's Pubsub and GossipSub in virtual time: JSON lines in, JSON lines out.
 
-The host is a stand-in that opens streams and records what is written to them; everything else is py-libp2p's. The
-program runs in the environment of the Python peer. Random choices give the first peers in the order of names; pruning
-a mesh gives the last.
+The host is a replacement that opens streams and records the bytes that are written to them; all other code is
+py-libp2p's. The program runs in the environment of the Python peer. Random choices return the first peers in the
+order of names, and the last peers when a mesh is pruned.
 """
 
 import json
@@ -53,7 +53,7 @@ CLOCK = Clock()
 
 
 class FirstByName:
-    """A replacement of `random` in the router: a sample is the first or the last elements in the order of names."""
+    """A replacement of `random` in the router. A sample has the first elements in the order of names, or the last."""
 
     last = False
 
@@ -163,7 +163,8 @@ def name_of(peer):
 
 
 class Run:
-    """One sequence. A message id is author and name, because py-libp2p's message cache requires these."""
+    """The play of a sequence. A message id is author and sequence number, as py-libp2p's message cache requires; the
+    sequence number is the name of the message."""
 
     def __init__(self, sequence):
         self.parameters = sequence["parameters"]

@@ -1,5 +1,5 @@
-//! Plays sequences on the behaviour in virtual time: JSON lines in, JSON lines out. A child of the behaviour's module,
-//! since what it looks at is private.
+//! Plays sequences on the behaviour in virtual time: JSON lines in, JSON lines out. This is a child of the behaviour's
+//! module, because it reads private fields.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -69,7 +69,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
 
-/// The name of a message, which is its id, is at the beginning of its data.
+/// Returns the id of a message. This is its name, which is at the beginning of the data.
 fn message_id(message: &crate::Message) -> MessageId {
     MessageId::from(message.data.split(|byte| *byte == 0).next().unwrap_or_default())
 }
@@ -171,7 +171,7 @@ fn topic_score(given: &Value) -> TopicScoreParams {
     }
 }
 
-/// What a router has sent to a peer, by part.
+/// The content of RPCs that the router has sent to a peer, by kind of part.
 #[derive(Default)]
 struct Sent {
     lists: BTreeMap<&'static str, BTreeSet<String>>,
@@ -253,10 +253,10 @@ struct Run<'a> {
     validates: bool,
     connections: BTreeMap<String, Connection>,
     made: usize,
-    /// The first sender of each message that the application looks at.
+    /// The sender of each message that waits for the application's verdict.
     asked: BTreeMap<String, PeerId>,
     seen_peers: BTreeSet<String>,
-    /// What the application thinks of peers.
+    /// The application's scores of peers.
     ratings: BTreeMap<String, f64>,
     topics: BTreeSet<String>,
     delivered: Vec<String>,
@@ -320,7 +320,7 @@ impl<'a> Run<'a> {
                     }
                 }
                 Poll::Ready(ToSwarm::Dial { opts }) => {
-                    // A swarm does not dial who is connected.
+                    // A swarm does not dial connected peers.
                     let named = opts.get_peer_id().as_ref().map(name_of);
                     self.dialled.extend(named.filter(|name| !self.connections.contains_key(name)));
                 }
@@ -423,7 +423,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The application has a message, if it is still in the topic.
+    /// Notes a delivery to the application, if the topic is still joined.
     fn deliver(&mut self, name: &str) {
         if self.router.mesh.contains_key(&TopicHash::from_raw(text(&self.messages[name]["topic"]))) {
             self.delivered.push(name.to_owned());
@@ -489,7 +489,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What came of a step, and how the router stands after it.
+    /// Returns the actions of a step, and the router's state after it.
     fn seen(&mut self) -> Value {
         let mut context = Context::from_waker(Waker::noop());
         let mut rpcs = Map::new();

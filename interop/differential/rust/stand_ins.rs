@@ -1,4 +1,5 @@
-//! Stand-ins for the clock, timers and random choices of the crate: time is set, and what is drawn is the first by name.
+//! Replacements of the clock, timers and random choices of the crate. The driver sets the time. Choices are the first
+//! elements in the order of names.
 
 use std::{
     cell::Cell,
@@ -68,7 +69,7 @@ impl Sub for Instant {
     }
 }
 
-/// A timer that is over when the time is set to its end or later.
+/// A timer that expires when the time is set to its end or later.
 #[derive(Debug)]
 pub struct Delay {
     pub(crate) end: Instant,
@@ -98,7 +99,7 @@ impl Future for Delay {
     }
 }
 
-/// What the crate draws or shuffles, by its name.
+/// An element that the crate draws or shuffles, with its name for the order.
 pub(crate) trait Named {
     fn name(&self) -> Vec<u8>;
 }

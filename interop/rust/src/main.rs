@@ -1,4 +1,4 @@
-//! A small gossipsub peer for the interoperability tests, on rust-libp2p. Speaks as ../go/main.go does.
+//! A small gossipsub peer for the interoperability tests, on rust-libp2p. ../../README.md describes input and output.
 
 mod partials;
 
@@ -47,8 +47,9 @@ struct Flags {
     topics: Vec<String>,
     unsigned: bool,
     count: bool,
-    /// Of the topics, those in which partial messages are requested, and those in which parts are only sent.
+    /// Topics in which partial messages are requested.
     partial: Vec<String>,
+    /// Topics in which parts are sent, but not requested.
     supports_partial: Vec<String>,
 }
 
@@ -85,7 +86,7 @@ fn swarm(unsigned: bool) -> Result<Swarm<Behaviour>, Box<dyn Error>> {
         .message_id_fn(if unsigned { by_content } else { by_author })
         .support_floodsub()
         .flood_publish(false)
-        // A peer that unsubscribes is kept off for this long, whatever its PRUNE says.
+        // The router uses this backoff for a peer that unsubscribes, even if the peer's PRUNE has a shorter backoff.
         .prune_backoff(Duration::from_secs(10))
         .connection_handler_queue_len(20_000)
         .build()?;
@@ -102,7 +103,7 @@ fn swarm(unsigned: bool) -> Result<Swarm<Behaviour>, Box<dyn Error>> {
         .build())
 }
 
-/// Messages wait here until somebody can be sent them, or a queue has room.
+/// Messages that wait for a subscribed peer, or for room in a queue.
 #[derive(Default)]
 struct Outbox {
     waiting: std::collections::VecDeque<(String, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Partial messages of eight parts of 1,024 bytes, as libp2p's interoperability tests have them; as ../../go/partial.go.
+//! Partial messages of eight parts of 1,024 bytes. ../../go/partial.go describes the format.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::say;
 const PART_BYTES: usize = 1024;
 const GROUP_BYTES: usize = 8;
 
-/// A bitmap: the parts that somebody has.
+/// The parts that a peer has, as a bitmap.
 #[derive(Debug)]
 struct Parts([u8; 1]);
 
@@ -33,7 +33,7 @@ impl Metadata for Parts {
     }
 }
 
-/// What this node has of a group.
+/// The parts of a group that this node has, as a bitmap.
 struct Held {
     group: u64,
     parts: u8,
@@ -58,14 +58,14 @@ impl Partial for Held {
     }
 }
 
-/// The parts of all groups that are here.
+/// The parts that this node has, as a bitmap by topic and group.
 #[derive(Default)]
 pub struct Partials {
     held: HashMap<(String, u64), u8>,
 }
 
 impl Partials {
-    /// Take parts as if this node had made them, and tell its peers: `parts TOPIC GROUP BITMAP`.
+    /// Add parts as if this node had made them, and announce them to peers: `parts TOPIC GROUP BITMAP`.
     pub fn own(&mut self, gossipsub: &mut Behaviour, topic: &str, group: u64, parts: u8) {
         self.add(topic, group, parts);
         self.publish(gossipsub, topic, group);
