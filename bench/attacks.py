@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 from catalogue import ATTACKS, SLOW, Attack, meshes
 from children import SOURCES, Child
 from foreign_peers import Missing, command_of
-from outcome import GO_HEAD, HEAD, Outcome, peer_of, print_processes, row, taken
+from outcome import GO_HEADINGS, HEADINGS, Outcome, peer_in_hex, print_processes, sent_amounts, table_row
 
 TOOLS = Path(__file__).parent / "attack_tools"
 SETTLE_S = 1.0
@@ -44,7 +44,7 @@ ATTACKING_PROCESSES = 3
 handshakes in time."""
 NICENESS = 10
 """Niceness of attackers, so that they use only processor time that victim and honest peers leave."""
-LATE_S = 3.0
+LATE_DELIVERIES_S = 3.0
 """Seconds after the attack in which honest messages still count as delivered."""
 
 
@@ -52,10 +52,10 @@ class Bench:
     def __init__(self, flags: argparse.Namespace) -> None:
         self.flags = flags
         self.sources = flags.against or SOURCES
-        self.turn = asyncio.Lock()
+        self.attack_lock = asyncio.Lock()
         """Held during an attack, but not during the minute after it: then the next attack may begin."""
 
-    async def ours(self, attack: Attack) -> Outcome:
+    async def attack_hearsay(self, attack: Attack) -> Outcome:
         async with AsyncExitStack() as stack:
             flags = list(attack.victim)
             if attack.traced:
@@ -66,7 +66,7 @@ class Bench:
             settle_s = TRACED_SETTLE_S if attack.traced else SETTLE_S
             return await self.attack(attack.carried_out, victim, [attack.honest], attack.seconds, settle_s=settle_s)
 
-    async def theirs(self, attack: Attack, command: list[str]) -> Outcome:
+    async def attack_go(self, attack: Attack, command: list[str]) -> Outcome:
         victim = Child(*command, "-victim", *(attack.go or ()))
         return await self.attack(attack.carried_out, victim, [attack.honest], attack.seconds)
 
@@ -74,40 +74,40 @@ class Bench:
         self,
         name: str,
         victim: Child,
-        companies: list[tuple[str, ...]],
+        groups: list[tuple[str, ...]],
         seconds: float,
         *more: str,
         settle_s: float = SETTLE_S,
     ) -> Outcome:
         outcome = Outcome()
         async with AsyncExitStack() as stack:
-            async with self.turn:
+            async with self.attack_lock:
                 async with AsyncExitStack() as honest_stack:
                     await stack.enter_async_context(victim)
-                    listening = await victim.says("listening", 20)
+                    listening = await victim.next_event("listening", 20)
                     if listening is None:
                         outcome.ended = "did not start: " + victim.errors.decode(errors="replace")[-300:]
                         return outcome
                     target = listening["address"]
                     honest = [
                         Child.python("honest.py", target, "--network", str(2 + place), *flags)
-                        for place, flags in enumerate(companies)
+                        for place, flags in enumerate(groups)
                     ]
-                    for company in honest:
-                        await stack.enter_async_context(company)
+                    for group in honest:
+                        await stack.enter_async_context(group)
                     relays: list[str] = []
-                    for company in honest:
-                        ready = await company.says("ready", 60)
+                    for group in honest:
+                        ready = await group.next_event("ready", 60)
                         if ready is None:
-                            outcome.ended = "honest nodes got no mesh " + company.errors.decode()[-300:]
+                            outcome.ended = "honest nodes got no mesh " + group.errors.decode()[-300:]
                             return outcome
                         relays += ready["relays"]
-                    outcome.relays = {peer_of(relay) for relay in relays}
+                    outcome.relays = {peer_in_hex(relay) for relay in relays}
                     await asyncio.sleep(settle_s)
                     idle_mb = victim.resident_mb
-                    victim.forget_peak()
-                    for company in honest:
-                        company.order("publish")
+                    victim.reset_peak()
+                    for group in honest:
+                        group.send_command("publish")
                     parts = ATTACKING_PROCESSES if name == "all" else 1
                     common = (name, target, "--relays", ",".join(relays), "--seconds", str(seconds), *more)
                     attackers = [
@@ -115,18 +115,18 @@ class Bench:
                         for part in range(parts)
                     ]
                     begin, cpu_s = monotonic(), victim.cpu_s
-                    honest_cpu_s = [company.cpu_s for company in honest]
+                    honest_cpu_s = [group.cpu_s for group in honest]
                     for process in attackers:
                         await honest_stack.enter_async_context(process)
                     if name == "poisoned-rendezvous":
-                        await attackers[0].says("set", 60)
+                        await attackers[0].next_event("set", 60)
                         seekers = Child.python("seekers.py", target, path=(self.sources,))
                         await honest_stack.enter_async_context(seekers)
-                        met = await seekers.says("met", 80)
+                        met = await seekers.next_event("met", 80)
                         outcome.met_s = met["seconds"] if met else None
                     else:
                         for process in attackers:
-                            done = await process.says("done", seconds + 20)
+                            done = await process.next_event("done", seconds + 20)
                             if done is None:
                                 outcome.ended = "the attackers failed " + process.errors.decode()[-300:]
                             else:
@@ -136,16 +136,16 @@ class Bench:
                     outcome.cpu_s, outcome.seconds = victim.cpu_s - cpu_s, end - begin
                     outcome.attackers_cpu_s = sum(process.cpu_s for process in attackers)
                     outcome.honest_cpu_s = [
-                        company.cpu_s - before for company, before in zip(honest, honest_cpu_s, strict=True)
+                        group.cpu_s - before for group, before in zip(honest, honest_cpu_s, strict=True)
                     ]
-                for company in honest:
-                    company.order("stop")
-                await asyncio.sleep(LATE_S)
-                for company in honest:
-                    company.order("report")
-                for company in honest:
-                    outcome.honest.append(await company.says("report", 20) or {})
-                await victim.says("report", 20, since=monotonic())
+                for group in honest:
+                    group.send_command("stop")
+                await asyncio.sleep(LATE_DELIVERIES_S)
+                for group in honest:
+                    group.send_command("report")
+                for group in honest:
+                    outcome.honest.append(await group.next_event("report", 20) or {})
+                await victim.next_event("report", 20, since=monotonic())
                 reports = [said for at, said in victim.events if said["event"] == "report" and at >= begin]
                 outcome.reports = reports[: max(1, round(end - begin))] + reports[-1:]
                 delays = [said["loop_delay_s"] for said in reports if "loop_delay_s" in said]
@@ -158,7 +158,7 @@ class Bench:
             outcome.later_mb = victim.resident_mb - idle_mb
         return outcome
 
-    async def terminal(self) -> str:
+    async def attack_terminal(self) -> str:
         """Return a cell of the table that says if a node escapes control characters in messages on a terminal."""
         ours, theirs = pty.openpty()
         said = bytearray()
@@ -196,7 +196,7 @@ class Bench:
         return "terminal driven" if driven else "shown escaped"
 
 
-async def each(flags: argparse.Namespace) -> None:
+async def run_each(flags: argparse.Namespace) -> None:
     bench = Bench(flags)
     wanted = tuple(flags.only.split(",")) if flags.only else ("",)
     go: list[str] | None = None
@@ -205,19 +205,19 @@ async def each(flags: argparse.Namespace) -> None:
             go = command_of("go")
         except Missing as missing:
             print(f"NOT MEASURED: {missing}", file=sys.stderr)
-    heads = HEAD + (GO_HEAD if go else ())
+    heads = HEADINGS + (GO_HEADINGS if go else ())
     print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads), flush=True)
 
     async def measured(attack: Attack) -> str:
-        both = [bench.ours(attack)]
+        both = [bench.attack_hearsay(attack)]
         if go and attack.go is not None:
-            both.append(bench.theirs(attack, go))
+            both.append(bench.attack_go(attack, go))
         ours, *others = await asyncio.gather(*both)
         theirs = others[0] if others else None
-        seen = [", ".join(filter(None, (attack.seen(one), taken(one)))) for one in (ours, *others)]
-        text = row(attack.name, attack.limit, ours, seen[0], theirs, seen[-1])
+        seen = [", ".join(filter(None, (attack.seen(one), sent_amounts(one)))) for one in (ours, *others)]
+        text = table_row(attack.name, attack.limit, ours, seen[0], theirs, seen[-1])
         if go and theirs is None:
-            text += " |" * len(GO_HEAD)
+            text += " |" * len(GO_HEADINGS)
         counted = " and ".join(str(outcome.counts.get(attack.carried_out, {})) for outcome in (ours, *others))
         print(f"{attack.name}: {counted}", file=sys.stderr, flush=True)
         return text
@@ -226,11 +226,11 @@ async def each(flags: argparse.Namespace) -> None:
     for task in running:
         print(await task, flush=True)
     if "terminal-control".startswith(wanted) or any(name.startswith("terminal") for name in wanted):
-        cells = ["`terminal-control`", "a message a line, escaped", *[""] * 6, await bench.terminal()]
+        cells = ["`terminal-control`", "a message a line, escaped", *[""] * 6, await bench.attack_terminal()]
         print("| " + " | ".join(cells + [""] * (len(heads) - len(cells))) + " |", flush=True)
 
 
-async def all_at_once(flags: argparse.Namespace) -> None:
+async def run_all_at_once(flags: argparse.Namespace) -> None:
     """Run all attacks at the same time, with three processes of honest nodes.
 
     They publish in `news`, in the attacked topic `slow`, whose validator takes a second, and in two unsigned topics.
@@ -240,13 +240,13 @@ async def all_at_once(flags: argparse.Namespace) -> None:
         victim = Child.python(
             "victim.py", "--rendezvous-point", *SLOW, "--unread", "--plain", "--rejects", "--parts",
             "--accept-exchange", "--trace", f"{folder}/trace", path=(bench.sources,))  # fmt: skip
-        companies = [("--go", "2"), ("--topic", "slow", "--rate", "1"), ("--plain", "--rate", "1", "--nodes", "3")]
+        groups = [("--go", "2"), ("--topic", "slow", "--rate", "1"), ("--plain", "--rate", "1", "--nodes", "3")]
         left_out = ("--without", flags.without) if flags.without else ()
         more = ("--addresses", str(flags.addresses), *left_out)
-        outcome = await bench.attack("all", victim, companies, flags.seconds, *more, settle_s=TRACED_SETTLE_S)
-    print("| " + " | ".join(HEAD) + " |\n|" + " --- |" * len(HEAD))
+        outcome = await bench.attack("all", victim, groups, flags.seconds, *more, settle_s=TRACED_SETTLE_S)
+    print("| " + " | ".join(HEADINGS) + " |\n|" + " --- |" * len(HEADINGS))
     limit = "300 MB; 1 s; nothing lost; +40 MB a minute later"
-    print(row("all at once", limit, outcome, meshes(outcome), None, ""), flush=True)
+    print(table_row("all at once", limit, outcome, meshes(outcome), None, ""), flush=True)
     print("\nHonest messages: in `news`, with Go; in `slow`, whose validator takes 1 s; in two unsigned topics.\n")
     print_processes(outcome)
     for name, counts in outcome.counts.items():
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--addresses", type=int, default=64, help="of all at once: of each attack, in turn")
     parser.add_argument("--without", default="", help="of all at once: not these")
     flags = parser.parse_args()
-    asyncio.run(all_at_once(flags) if flags.all_at_once else each(flags))
+    asyncio.run(run_all_at_once(flags) if flags.all_at_once else run_each(flags))
 
 
 if __name__ == "__main__":

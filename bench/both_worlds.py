@@ -76,7 +76,7 @@ NETWORKS = 3
 HANDSHAKE_S = 60.0
 """Seconds for a dial or a handshake, which takes four seconds by the latency alone. All dials begin at once, so a
 busy machine needs more."""
-PATIENT = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
+PATIENT_LIMITS = NodeLimits(host=HostLimits(dial_s=HANDSHAKE_S, connection=ConnectionLimits(handshake_s=HANDSHAKE_S)))
 
 
 class Delays(NamedTuple):
@@ -122,22 +122,24 @@ def simulate(plan: Plan, directory: Path) -> Path:
     return directory
 
 
-async def run_networks(plan: Plan, directory: Path, delays: Delays) -> list[Path]:
+async def run_real_networks(plan: Plan, directory: Path, delays: Delays) -> list[Path]:
     """Run `NETWORKS` real networks of a plan at the same time, and return their folders.
 
     Their starts are spread over the interval between messages, so that they do not publish at the same times.
     """
     apart_s = float(plan.scenario.workload.interval_s) / NETWORKS
-    works = [real(plan, directory / f"real-{number}", number * apart_s, delays) for number in range(NETWORKS)]
+    works = [
+        run_real_network(plan, directory / f"real-{number}", number * apart_s, delays) for number in range(NETWORKS)
+    ]
     return await asyncio.gather(*works)
 
 
-async def real(plan: Plan, directory: Path, wait_s: float, delays: Delays) -> Path:
+async def run_real_network(plan: Plan, directory: Path, wait_s: float, delays: Delays) -> Path:
     await asyncio.sleep(wait_s)
     scenario = plan.scenario
     latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
     kind, parameters = plan.routers[0]
-    config = NodeConfig(router=kind.name, parameters=parameters.to_mapping(), limits=PATIENT)
+    config = NodeConfig(router=kind.name, parameters=parameters.to_mapping(), limits=PATIENT_LIMITS)
     async with AsyncExitStack() as stack:
         start_us = time_ns() // 1000
         traces = [directory / "nodes" / str(place) for place in range(scenario.network.nodes)]
@@ -224,13 +226,13 @@ class Line:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
         for source, target in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.ensure_future(self._carry(source, target))
+            task = asyncio.ensure_future(self._forward(source, target))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _forward(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
-        flying: deque[bytes] = deque()
+        delayed: deque[bytes] = deque()
         data = b"-"
         while data:
             try:
@@ -238,12 +240,12 @@ class Line:
             except ConnectionError:
                 data = b""
             due = loop.time() + self._latency_s
-            flying.append(data)
-            loop.call_at(due, self._land, flying, target, due)
+            delayed.append(data)
+            loop.call_at(due, self._deliver, delayed, target, due)
 
-    def _land(self, flying: deque[bytes], target: asyncio.StreamWriter, due: float) -> None:
+    def _deliver(self, delayed: deque[bytes], target: asyncio.StreamWriter, due: float) -> None:
         self._late_s.append(asyncio.get_running_loop().time() - due)
-        data = flying.popleft()
+        data = delayed.popleft()
         if data:
             target.write(data)
         else:
@@ -268,29 +270,29 @@ class RealRuns(NamedTuple):
     """Seconds until the last dial of all networks ended. A message that is published before may miss peers."""
 
 
-def run_in_reality(plan: Plan, directory: Path) -> RealRuns:
+def measure_real_networks(plan: Plan, directory: Path) -> RealRuns:
     delays = Delays([], [])
-    folders = asyncio.run(run_networks(plan, directory, delays))
+    folders = asyncio.run(run_real_networks(plan, directory, delays))
     late_ms = 1000 * float(np.quantile(delays.lines_s, 0.9))
     return RealRuns([folder / "run" for folder in folders], late_ms, max(delays.dials_s))
 
 
 def compare(
-    spark: SparkSession, directory: Path, in_reality: Callable[[Plan, Path], RealRuns] = run_in_reality
+    spark: SparkSession, directory: Path, run_real: Callable[[Plan, Path], RealRuns] = measure_real_networks
 ) -> Comparison:
     """Run the simulated and the real networks, analyse their traces, and return the figures of each."""
     made = plans(directory)
-    in_simulation = [simulate(plan, directory / f"simulated-{plan.scenario.seed}") for plan in made]
-    real_runs = in_reality(made[0], directory)
-    runs = load_runs([*in_simulation, *real_runs.folders], made[0].scenario.linger_us)
+    simulated = [simulate(plan, directory / f"simulated-{plan.scenario.seed}") for plan in made]
+    real_runs = run_real(made[0], directory)
+    runs = load_runs([*simulated, *real_runs.folders], made[0].scenario.linger_us)
     outputs = {run.name: directory / "metrics" / run.name for run in runs}
     analyze(spark, runs, {name: Folder(path) for name, path in outputs.items()}, lambda _: None)
     found = [figures(outputs[run.name]) for run in runs]
     return Comparison(found[: len(made)], found[len(made) :], real_runs.late_ms)
 
 
-def _mean(all_of_them: list[Figures]) -> Figures:
-    return Figures(*map(fmean, zip(*all_of_them, strict=True)))
+def _mean(runs: list[Figures]) -> Figures:
+    return Figures(*map(fmean, zip(*runs, strict=True)))
 
 
 def main() -> None:

@@ -144,7 +144,7 @@ publishers = "any"
 """
 """Uplinks refuse SUBSCRIBE, GRAFT and PRUNE, which are sent again."""
 
-SLOW = """
+SLOW_MESH = """
 warmup_s = 1
 linger_s = 2
 [network]
@@ -188,7 +188,7 @@ publishers = "any"
 """
 """Copies travel for longer than ids stay in the seen cache."""
 
-HASTY = """
+BACKOFFS_OF_MANY_TOPICS = """
 warmup_s = 1
 linger_s = 2
 [network]
@@ -228,7 +228,7 @@ publishers = "any"
 """
 """An RPC has GRAFTs of several topics, some in backoff and some for a full mesh, and PRUNEs of topics just left."""
 
-BEST = """
+MESHES_BY_SCORE = """
 warmup_s = 1
 linger_s = 1
 [network]
@@ -297,7 +297,7 @@ publishers = "any"
 """
 """Publishers of invalid messages also forward them, for longer than the window of a delivery."""
 
-BLAMED = """
+REJECTED_COPIES = """
 warmup_s = 1
 linger_s = 2
 [network]
@@ -557,7 +557,7 @@ publishers = "any"
 """
 """Between two heartbeats messages are validated, forgotten, and validated again when copies of other peers come."""
 
-BOUNDED = """
+UNWANTED_BY_GRAYLISTED = """
 warmup_s = 1
 linger_s = 1
 [network]
@@ -608,7 +608,7 @@ inject = 4
 """
 """Peers, some of them graylisted, send IDONTWANT for more than `max_unwanted` ids."""
 
-KEPT = """
+RETAINED = """
 warmup_s = 1
 linger_s = 3
 [network]
@@ -672,8 +672,8 @@ mean_session_s = 1.5
 """
 """Peers return soon, but the scores of only three disconnected peers are retained."""
 
-KEPT_IF_BAD = KEPT
-for _kept, _if_bad in (
+RETAINED_IF_BAD = RETAINED
+for _old, _new in (
     ("linger_s = 3", "linger_s = 1"),
     ("nodes = 14", "nodes = 36"),
     ("delay_ms = 60", "delay_ms = 300"),
@@ -682,7 +682,7 @@ for _kept, _if_bad in (
     ("max_retained_peers = 3", "max_retained_peers = 100"),
     ("messages = 40\ninterval_s = 0.1", "messages = 6\ninterval_s = 0.4"),
 ):
-    KEPT_IF_BAD = KEPT_IF_BAD.replace(_kept, _if_bad)
+    RETAINED_IF_BAD = RETAINED_IF_BAD.replace(_old, _new)
 """Only scores of 0 or less are retained, and they decay meanwhile."""
 
 GRAYLISTED = """
@@ -910,14 +910,14 @@ publishers = "any"
 """More messages come than can be validated, so the gater refuses some by the history of their senders' addresses."""
 
 GATED_RETURNING = GATED
-for _gated, _returning in (
+for _old, _new in (
     (GATED[GATED.index("[router.score]") : GATED.index("[[topics]]")], ""),
     ("nodes = 16", "nodes = 12"),
     ("nodes_per_address = 3", "shared = [[1, 2, 5, 7, 9, 11], [3, 6]]"),
     ("retain_ms = 1500", "retain_ms = 1200"),
     ("messages = 40\ninterval_s = 0.1", "messages = 70\ninterval_s = 0.1\npublisher_count = 4"),
 ):
-    GATED_RETURNING = GATED_RETURNING.replace(_gated, _returning)
+    GATED_RETURNING = GATED_RETURNING.replace(_old, _new)
 GATED_RETURNING += """
 [faults]
 detection_s = 0.2
@@ -1022,7 +1022,9 @@ publishers = "any"
 """
 """Messages, ids and subscriptions exceed the limits in bytes."""
 
-FEW_RECORDS = BLAMED.replace("max_senders_per_delivery = 2", "max_deliveries = 3").replace("inject = 4", "inject = 6")
+FEW_RECORDS = REJECTED_COPIES.replace("max_senders_per_delivery = 2", "max_deliveries = 3").replace(
+    "inject = 4", "inject = 6"
+)
 """Nodes forget records of deliveries of which copies still come."""
 
 FILTERED = """
@@ -1068,7 +1070,7 @@ for _name in ("news", "sport"):
     FILTERED_ALONE = FILTERED_ALONE.replace(f'"{_name}"\n', f'"{_name}"\nsubscribers_share = 0.4\n')
 """Uplinks refuse nothing, so most subscriptions have their own RPC."""
 
-NAMED_UNDER_LOSS = """
+EXCHANGED_UNDER_LOSS = """
 warmup_s = 0
 [network]
 nodes = 60
@@ -1088,7 +1090,7 @@ interval_s = 0.1
 """
 """PRUNEs that name peers are sent together with IHAVEs that are lost."""
 
-_TRUST = """score.application_weight = 1
+_RATINGS = """score.application_weight = 1
 score.decay_interval_ms = 1000
 score.decay_to_zero = 0.1
 score.thresholds = { accept_exchange = 0.5 }
@@ -1096,7 +1098,7 @@ score.thresholds = { accept_exchange = 0.5 }
 rating = 1
 share = 0.5
 [[population]]"""
-TRUSTED = EXCHANGED.replace("[[population]]", _TRUST).replace("exchange_dials = 6", "exchange_dials = 1")
+TRUSTED = EXCHANGED.replace("[[population]]", _RATINGS).replace("exchange_dials = 6", "exchange_dials = 1")
 """Some senders of PRUNE with peers have a score of at least `accept_exchange`, and others do not."""
 
 CROWDED = """
@@ -1186,13 +1188,13 @@ state_interval_s = 1
 """
 """Links lose many messages, which are requested from several announcers, sometimes without an answer."""
 
-BRIEF_TREES = TREES.replace("rate = 0.4", "rate = 0.1").replace(
+TREES_WITH_CHURN = TREES.replace("rate = 0.4", "rate = 0.1").replace(
     "[loss]",
     "[faults]\ndetection_s = 0.3\nredial = 4\n[faults.churn]\naway_share = 0.3\nmean_session_s = 0.7\n[loss]",
 )
 """Nodes of trees come and go, some for only a moment."""
 
-LONELY_TREES = BRIEF_TREES.replace("nodes = 14\ndegree = 3", "nodes = 4\ndegree = 1").replace(
+TREES_WITHOUT_NEIGHBOURS = TREES_WITH_CHURN.replace("nodes = 14\ndegree = 3", "nodes = 4\ndegree = 1").replace(
     "announce_recent_ms = 300", "announce_recent_ms = 0"
 )
 """Nodes lose their last neighbour with messages to announce, and get another one."""
@@ -1252,7 +1254,7 @@ mean_session_s = 1
 """Most nodes forget messages that still travel, and keep, announce and request them again. Nodes are away only for
 a moment, so timers of their earlier life are still to come."""
 
-MIXED_TREES = TREES.replace("rate = 0.4", "rate = 0.15").replace(
+TREES_AND_FLOODING = TREES.replace("rate = 0.4", "rate = 0.15").replace(
     "[[topics]]",
     '[[population]]\nshare = 0.3\nrouter = { kind = "gossipsub", preset = "r1" }\n'
     '[[population]]\nshare = 0.3\nrouter = { kind = "episub", preset = "episub-single-source", '
@@ -1306,14 +1308,14 @@ HYPARVIEWS = OVERLAYS.replace(
 
 ESTIMATED = OVERLAYS.replace("passive_size = 4", 'view_sizes = "estimated"\nsize_constant = 1\npassive_factor = 2')
 
-STRAINED_OVERLAYS = OVERLAYS
-for _calm, _strained in (
+OVERLAYS_ON_BAD_LINKS = OVERLAYS
+for _old, _new in (
     ("[router]", "[links]\njitter_ms = 20\nuplink_mbit = 0.05\nuplink_queue_bytes = 400\n[router]"),
     ('name = "a"', "count = 3"),
     ("[workload]", "[loss]\nrate = 0.1\ncontrol = true\n[workload]"),
     ("[[topics]]", '[[population]]\nshare = 0.2\nrouter = { kind = "floodsub", preset = "r1" }\n[[topics]]'),
 ):
-    STRAINED_OVERLAYS = STRAINED_OVERLAYS.replace(_calm, _strained)
+    OVERLAYS_ON_BAD_LINKS = OVERLAYS_ON_BAD_LINKS.replace(_old, _new)
 """Several topics have floodsub nodes. Round-trip times vary, parts are lost, and uplinks refuse some parts."""
 
 SKETCHES = """
@@ -1508,7 +1510,7 @@ LATE_EXTENSIONS = EXTENSIONS.replace("[router]", '[router]\nlate_extensions = "p
 UNSENT_EXTENSIONS = EXTENSIONS.replace("bytes = 3000", "bytes = 330").replace("size_bytes = 500", "size_bytes = 120")
 """The same, but uplinks refuse first RPCs."""
 
-JUDGED_MESHES = """
+SCORED_MESHES = """
 warmup_s = 1
 linger_s = 1
 [network]
@@ -1590,14 +1592,14 @@ publishers = "any"
 """Counters have low caps. The median score and the quota of outbound peers decide about meshes. Members with too few
 deliveries leave."""
 EARLY_GRAFTS = (
-    JUDGED_MESHES.replace("misbehaviour_weight = -1", "misbehaviour_weight = -100")
+    SCORED_MESHES.replace("misbehaviour_weight = -1", "misbehaviour_weight = -100")
     .replace("misbehaviour_decay = 0.5", "misbehaviour_decay = 0.1")
     .replace("count = 3", "count = 6")
     .replace("prune_backoff_ms = 200\nmax_backoff_ms = 200", "prune_backoff_ms = 100\nmax_backoff_ms = 100")
 )
 """One RPC has GRAFTs of several topics, and the first of them makes the sender's score negative."""
 FAILED_MEMBERS = (
-    JUDGED_MESHES.replace('outbound_when_full = "quota"', 'full_mesh = "accept"')
+    SCORED_MESHES.replace('outbound_when_full = "quota"', 'full_mesh = "accept"')
     .replace("degree_out = 1", "degree_out = 0")
     .replace("nodes = 16\ndegree = 6", "nodes = 24\ndegree = 2")
     .replace("mesh_deliveries_weight = -0.5", "mesh_deliveries_weight = -0.01")
@@ -1635,10 +1637,10 @@ publisher_count = 2
 """
 """Publishers outside the topic forget their fan-outs between two messages."""
 
-_RESTLESS = (
+_WITH_LEAVES = (
     ("a", TREES),
-    ("a", BRIEF_TREES),
-    ("a", MIXED_TREES),
+    ("a", TREES_WITH_CHURN),
+    ("a", TREES_AND_FLOODING),
     ("a", OVERLAYS),
     ("a", HYPARVIEWS),
     ("a", ESTIMATED),
@@ -1649,7 +1651,7 @@ _RESTLESS = (
     ("topic", REFUSED),
     ("topic", UNWANTED),
     ("topic", WITHDRAWN),
-    ("topic-0", HASTY),
+    ("topic-0", BACKOFFS_OF_MANY_TOPICS),
     ("topic-0", EXCHANGED),
     ("topic", DIRECT),
     ("a", PLACES),
@@ -1659,22 +1661,22 @@ _RESTLESS = (
     ("sport", FILTERED_ALONE),
     ("topic", PARTS_AND_FAULTS),
 )
-_QUIET = (
-    SLOW,
+_WITHOUT_LEAVES = (
+    SLOW_MESH,
     FORGETFUL,
-    BEST,
-    BLAMED,
+    MESHES_BY_SCORE,
+    REJECTED_COPIES,
     ASKED_AGAIN,
     UNWANTED_AGAIN,
     TRUSTED,
-    NAMED_UNDER_LOSS,
+    EXCHANGED_UNDER_LOSS,
     CROWDED,
     UNREACHABLE,
     TOPPED_UP,
     ACCEPTED_AGAIN,
-    BOUNDED,
-    KEPT,
-    KEPT_IF_BAD,
+    UNWANTED_BY_GRAYLISTED,
+    RETAINED,
+    RETAINED_IF_BAD,
     GRAYLISTED,
     GATED,
     GATED_RETURNING,
@@ -1682,32 +1684,32 @@ _QUIET = (
     FEW_RECORDS,
     INVALID,
     TREES,
-    LONELY_TREES,
+    TREES_WITHOUT_NEIGHBOURS,
     FORGETFUL_TREES,
     OVERLAYS,
     HYPARVIEWS,
     ESTIMATED,
-    STRAINED_OVERLAYS,
+    OVERLAYS_ON_BAD_LINKS,
     SKETCHES,
     IN_PARTS,
     EXTENSIONS,
     LATE_EXTENSIONS,
     UNSENT_EXTENSIONS,
-    JUDGED_MESHES,
+    SCORED_MESHES,
     EARLY_GRAFTS,
     FAILED_MEMBERS,
     BRIEF_FANOUTS,
 )
-CORNERS = len(_RESTLESS) + len(_QUIET)
+CORNERS = len(_WITH_LEAVES) + len(_WITHOUT_LEAVES)
 """Number of scenarios for each seed."""
 
 
 def corner_scenarios() -> Iterator[str]:
-    """Yield all scenarios for each seed. In those of `_RESTLESS`, nodes also leave a topic and join it again."""
+    """Yield all scenarios for each seed. In those of `_WITH_LEAVES`, nodes also leave a topic and join it again."""
     for seed in range(1, SEEDS + 1):
-        for topic, text in _RESTLESS:
+        for topic, text in _WITH_LEAVES:
             yield f"seed = {seed}\n{text}" + "".join(_leaves_and_joins(seed, topic))
-        yield from (f"seed = {seed}\n{text}" for text in _QUIET)
+        yield from (f"seed = {seed}\n{text}" for text in _WITHOUT_LEAVES)
 
 
 def _leaves_and_joins(seed: int, topic: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Run:
         self.recorder = CountingRecorder()
         self.engine = ReferenceEngine(self.plan, self.recorder)
 
-    def until(self, time_s: float) -> None:
+    def run_until(self, time_s: float) -> None:
         def stop(now: int) -> None:
             self.engine.stop_requested = now >= time_s * 1_000_000
 
@@ -101,7 +101,7 @@ class Run:
         return fmean(int(row[Column.TIME_US]) - published[int(row[Column.MESSAGE])] for row in late) / 1000
 
 
-def components(graph: dict[int, set[Any]]) -> list[int]:
+def component_sizes(graph: dict[int, set[Any]]) -> list[int]:
     """Return the sizes of the connected components, the largest first."""
     seen: set[int] = set()
     sizes: list[int] = []
@@ -121,7 +121,7 @@ def components(graph: dict[int, set[Any]]) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
-def published_by(run_nodes: int, seed: int, at: Iterable[tuple[int, int]], **keys: object) -> Run:
+def run_publications(run_nodes: int, seed: int, at: Iterable[tuple[int, int]], **keys: object) -> Run:
     """Return a finished run in which nodes publish at given times; `at` has pairs of a second and a node."""
     lines = ["[workload]", "messages = 0"]
     for second, node in at:
@@ -132,6 +132,6 @@ def published_by(run_nodes: int, seed: int, at: Iterable[tuple[int, int]], **key
         return Run(run_nodes, seed, file, **keys).finish()
 
 
-def spread(values: Iterable[float], form: str = "{:.2f}") -> str:
+def mean_sd(values: Iterable[float], form: str = "{:.2f}") -> str:
     values = list(values)
     return form.format(fmean(values)) + (f" ± {form.format(pstdev(values))}" if len(values) > 1 else "")

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from episub_network import Run, components, spread
+from episub_network import Run, component_sizes, mean_sd
 from hearsay.core.rules.randomness import Purpose, Randomness
 from hearsay.sim.checks.overlay_checker import episub_in_flight
 from hearsay.sim.plan.events import NodeDown
@@ -45,7 +45,7 @@ FEW_MESSAGES = 6
 second."""
 
 
-def in_child(work: Callable[[], Any]) -> Any:
+def run_in_copy(work: Callable[[], Any]) -> Any:
     """Do `work` in a copy of this process, and return its result."""
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -73,11 +73,11 @@ def warmed_up(nodes: int, preset: str, nat: float, seed: int) -> Run:
         workload__interval_s=1,
         linger_s=5,
     )
-    run.until(WARMUP_S - 1)
+    run.run_until(WARMUP_S - 1)
     return run
 
 
-def when_quiet(run: Run) -> dict[str, Any]:
+def measure_overlay(run: Run) -> dict[str, Any]:
     graph = run.neighbours()
     inward = Counter(peer for peers in graph.values() for peer in peers)
     degrees = [inward[node] for node in graph]
@@ -95,11 +95,11 @@ def when_quiet(run: Run) -> dict[str, Any]:
         "deviation": pstdev(degrees),
         "within_one": sum(abs(degree - size) <= 1 for degree in degrees) / len(degrees),
         "one_sided": one_sided,
-        "components": len(components(graph)),
+        "components": len(component_sizes(graph)),
     }
 
 
-def after_a_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
+def measure_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
     """Crash a share of the nodes now, and return the delivery of later messages and the recovery of the overlay.
 
     `ratios` has the percentage of survivors that each message reaches. `whole_s` is the number of seconds until the
@@ -113,34 +113,34 @@ def after_a_crash(run: Run, share: float, discovery: bool) -> dict[str, Any]:
     victims = others[: round(share * len(engine.nodes))]
     now = engine.now + engine.queue.width_us  # the current bucket is already run
 
-    def strike() -> None:
+    def crash() -> None:
         if not discovery:
             engine.connections.rendezvous_open = False
         for victim in sorted(victims):
             engine.faults.apply(NodeDown(now, victim, goodbye=False))
 
-    engine.queue.add(now, EVERYWHERE, 0, 0, 1_000_000, strike)
+    engine.queue.add(now, EVERYWHERE, 0, 0, 1_000_000, crash)
     messages = MESSAGES if share > 0.5 else FEW_MESSAGES
-    whole_s: int | None = None
+    connected_after_s: int | None = None
     for second in range(1, messages + 3):
-        run.until(now / 1e6 + second)
-        if whole_s is None and len(components(run.neighbours())) == 1:
-            whole_s = second
+        run.run_until(now / 1e6 + second)
+        if connected_after_s is None and len(component_sizes(run.neighbours())) == 1:
+            connected_after_s = second
     survivors = len(engine.nodes) - len(victims)
     reached = run.by_message()
     ratios = [100 * reached.get(number, (0, 0, 0))[0] / (survivors - 1) for number in range(messages)]
-    return {"ratios": ratios, "whole_s": whole_s}
+    return {"ratios": ratios, "whole_s": connected_after_s}
 
 
 def measurements(nodes: int, preset: str, nat: float, seed: int) -> Iterator[dict[str, Any]]:
     run = warmed_up(nodes, preset, nat, seed)
     about = {"nodes": nodes, "preset": preset, "nat": nat, "seed": seed}
-    yield {**about, "quiet": when_quiet(run)}
+    yield {**about, "quiet": measure_overlay(run)}
     if nat:
         return
     cases = [(share, True) for share in reversed(SHARES)] + [(share, False) for share in WITHOUT_DISCOVERY]
     for share, discovery in cases:
-        crashed = in_child(lambda share=share, discovery=discovery: after_a_crash(run, share, discovery))
+        crashed = run_in_copy(lambda share=share, discovery=discovery: measure_crash(run, share, discovery))
         yield {**about, "share": share, "discovery": discovery, **crashed}
 
 
@@ -162,9 +162,9 @@ def print_tables(found: list[dict[str, Any]]) -> None:
             least, most = min(one["least"] for one in quiet), max(one["most"] for one in quiet)
             print(
                 f"| {preset} | {nat:.0%} | {len(quiet)} | "
-                f"{least} / {spread(one['mean'] for one in quiet)} / {most} | "
-                f"{spread(one['deviation'] for one in quiet)} | "
-                f"{spread((100 * one['within_one'] for one in quiet), '{:.1f}')} % | "
+                f"{least} / {mean_sd(one['mean'] for one in quiet)} / {most} | "
+                f"{mean_sd(one['deviation'] for one in quiet)} | "
+                f"{mean_sd((100 * one['within_one'] for one in quiet), '{:.1f}')} % | "
                 f"{max(one['one_sided'] for one in quiet)} | {max(one['components'] for one in quiet)} |"
             )
     for preset in PRESETS:
@@ -187,9 +187,9 @@ def print_crashes(preset: str, discovery: bool, crashed: list[dict[str, Any]]) -
         if not runs:
             continue
         parts = (slice(0, 1), slice(0, 5), slice(None), slice(-5, None))
-        columns = " | ".join(spread(fmean(one["ratios"][part]) for one in runs) for part in parts)
+        columns = " | ".join(mean_sd(fmean(one["ratios"][part]) for one in runs) for part in parts)
         whole = [one["whole_s"] for one in runs]
-        component = "never" if None in whole else spread(whole, "{:.1f}")
+        component = "never" if None in whole else mean_sd(whole, "{:.1f}")
         print(
             f"| {share:.0%} | {len(runs)} | {columns} | {PUBLISHED[share]} | {component} | "
             f"{cycles_until_reliable([one['ratios'] for one in runs])} |"
@@ -204,7 +204,7 @@ def cycles_until_reliable(series: list[list[float]]) -> str:
     missing = [max((number + 1 for number, ratio in enumerate(one) if ratio < 100), default=0) for one in series]
     if max(missing) == len(series[0]):
         return f"more than {len(series[0]) / CYCLE_S:.0f}"
-    return spread((seconds / CYCLE_S for seconds in missing), "{:.1f}")
+    return mean_sd((seconds / CYCLE_S for seconds in missing), "{:.1f}")
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ publishers = "any"
 """
 
 
-def overlay(engine: ArrayEngine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def active_links(engine: ArrayEngine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return two arrays with the sources and the targets of all active links. Each direction is one link."""
     counts = engine.arrays["overlays"][:, 0, at.ACTIVE_COUNT]
     places = np.arange(engine.arrays["view_peers"].shape[2])
@@ -49,7 +49,7 @@ def report(nodes: int, preset: str) -> None:
     engine.run()
     took_s = time.perf_counter() - began
     figures = engine.figures()
-    sources, targets = overlay(engine)
+    sources, targets = active_links(engine)
     degrees = np.bincount(targets, minlength=nodes)
     size = int(engine.arrays["overlays"][0, 0, at.SIZE_ACTIVE])
     one_sided = np.count_nonzero(~np.isin(targets * nodes + sources, sources * nodes + targets))

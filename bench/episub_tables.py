@@ -13,7 +13,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from episub_network import Run, components, published_by, spread
+from episub_network import Run, component_sizes, mean_sd, run_publications
 from hearsay.core.rules.randomness import Purpose, Randomness
 from hearsay.trace.language.schema import Column
 
@@ -74,8 +74,8 @@ def bounds(seeds: int) -> None:
                 rmr.append([run.redundancy(number, 99) for number in run.recorder.messages])
             print(
                 f"| {preset} | {name} | {fmean(last):.1f}, {max(last)} | < {hops_bound} | "
-                f"{fmean(one[0] for one in rmr):.2f} | {spread((fmean(one[1:]) for one in rmr), '{:.3f}')} | "
-                f"{spread((fmean(one) for one in rmr), '{:.3f}')} | < {rmr_bound} | {fmean(delivered):.2%} |",
+                f"{fmean(one[0] for one in rmr):.2f} | {mean_sd((fmean(one[1:]) for one in rmr), '{:.3f}')} | "
+                f"{mean_sd((fmean(one) for one in rmr), '{:.3f}')} | < {rmr_bound} | {fmean(delivered):.2%} |",
                 flush=True,
             )
 
@@ -84,7 +84,7 @@ def bursts(preset: str, seed: int) -> Run:
     """Return a run of thirty rounds; in each round five nodes publish at the same time."""
     draw = Randomness(seed)
     at = [(30 + number // 5, draw.below(100, Purpose.PUBLISHER, number)) for number in range(150)]
-    return published_by(100, seed, at, router__preset=preset)
+    return run_publications(100, seed, at, router__preset=preset)
 
 
 def settling(seeds: int) -> None:
@@ -107,7 +107,7 @@ def settling(seeds: int) -> None:
                 new.append(sum(since < time <= until for time in run.recorder.new_neighbours) / 2)
             each = fmean(rmr) * 29 * 99 / max(1, fmean(new))
             print(
-                f"| {name} | {warmup_s} | {spread(rmr, '{:.3f}')} | {spread(new, '{:.0f}')} | {each:.1f} |",
+                f"| {name} | {warmup_s} | {mean_sd(rmr, '{:.3f}')} | {mean_sd(new, '{:.0f}')} | {each:.1f} |",
                 flush=True,
             )
 
@@ -135,7 +135,7 @@ def lost_link(seed: int) -> None:
         links__latency="constant",
         links__value_ms=20,
     )
-    run.until(12.1)  # eleven messages have made the tree
+    run.run_until(12.1)  # eleven messages have made the tree
     topic = run.plan.topics[0]
     source = run.engine.nodes[run.plan.publications[0].publisher]
     child: Any = source.router.strategy.trees[topic].eager.ordered[0]  # type: ignore[union-attr]
@@ -198,12 +198,12 @@ def proximity(seeds: int) -> None:
                 ).finish()
                 latencies.append(run.mean_latency_ms(10))
                 hops += [mean for number, (_, mean, _) in run.by_message().items() if number >= 10]
-                parts.append(len(components(run.neighbours())))
+                parts.append(len(component_sizes(run.neighbours())))
             if name.startswith("random only"):
                 base = latencies
             changes = [100 * (latency / before - 1) for latency, before in zip(latencies, base, strict=True)]
             print(
-                f"| {name} | {spread(latencies, '{:.0f}')} | {spread(changes, '{:.0f}')} % | {spread(hops)} | "
+                f"| {name} | {mean_sd(latencies, '{:.0f}')} | {mean_sd(changes, '{:.0f}')} % | {mean_sd(hops)} | "
                 f"{max(parts)} |",
                 flush=True,
             )

@@ -17,7 +17,7 @@ from math import log10
 from pathlib import Path
 from statistics import fmean
 
-from episub_network import published_by, spread
+from episub_network import mean_sd, run_publications
 
 NODES = 500
 MESSAGES = 60
@@ -29,12 +29,12 @@ CASES = {"moves": "the source moves", "turns": "two sources in turn"}
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "episub-threshold.svg"
 
 
-def measured(seed: int, threshold: int, case: str) -> tuple[float, float]:
+def measure(seed: int, threshold: int, case: str) -> tuple[float, float]:
     """Return the mean hops of the last ten messages, and GRAFTs and PRUNEs per message after the 23rd."""
     at = [
         (WARMUP_S + number, number % 2 if case == "turns" else int(number >= MOVES_AT)) for number in range(MESSAGES)
     ]
-    run = published_by(
+    run = run_publications(
         NODES,
         seed,
         at,
@@ -57,7 +57,7 @@ LEAST, MOST = -0.5, 3.2
 """Ends of the horizontal axis: decimal logarithms of the changes per message."""
 
 
-def drawn(curves: dict[str, Sequence[Point]]) -> str:
+def to_svg(curves: dict[str, Sequence[Point]]) -> str:
     """Return an SVG picture of hops over changes per message: a curve for each case, a point for each threshold."""
     hops = [hop for points in curves.values() for hop, _ in points]
     low, high = int(min(hops)), int(max(hops)) + 1
@@ -112,12 +112,12 @@ def main() -> None:
     for threshold in THRESHOLDS:
         columns: list[str] = []
         for case, points in curves.items():
-            found = [measured(seed, threshold, case) for seed in range(1, seeds + 1)]
+            found = [measure(seed, threshold, case) for seed in range(1, seeds + 1)]
             hops, changes = zip(*found, strict=True)
             points.append((fmean(hops), fmean(changes)))
-            columns += [spread(hops), spread(changes, "{:.1f}")]
+            columns += [mean_sd(hops), mean_sd(changes, "{:.1f}")]
         print(f"| {threshold or 'none'} | {' | '.join(columns)} |", flush=True)
-    PICTURE.write_text(drawn(curves), encoding="utf-8")
+    PICTURE.write_text(to_svg(curves), encoding="utf-8")
     print(f"\n{PICTURE.name} drawn")
 
 

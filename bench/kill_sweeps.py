@@ -31,7 +31,7 @@ from worker_kills import kill_workers_of_a_cluster
 SEEDS = 40
 
 
-def kept(out: Path) -> list[str]:
+def stored_runs(out: Path) -> list[str]:
     files = (out / "results").glob("*.parquet")
     return [run for file in files for run in pyarrow.parquet.read_table(file).column("run").to_pylist()]
 
@@ -41,16 +41,16 @@ def run_chain(name: str, kills: list[Kill], file: Path, base: Path, reference: P
     started = monotonic()
     counted: Counter[str] = Counter()
     for kill in kills:
-        before = len(kept(out))
+        before = len(stored_runs(out))
         outcome = sweep_and_kill(kill, file, out)
         assert "Traceback" not in outcome.errors, outcome.errors
         what = f"{kill.victim} {'killed' if outcome.hit else 'not there any more'}"
         counted[what] += 1
-        print(f"{name}: {what}: {before} runs kept before, {len(kept(out))} after", flush=True)
+        print(f"{name}: {what}: {before} runs kept before, {len(stored_runs(out))} after", flush=True)
     done = sweep(file, out)
     assert done.returncode == 0, done.stderr
     assert_equal_tables(out, reference)
-    runs = kept(out)
+    runs = stored_runs(out)
     assert len(runs) == len(set(runs)) == all_runs, "a run was made twice"
     print(f"{name}: complete, tables equal ({monotonic() - started:.0f} s)", flush=True)
     return counted

@@ -52,7 +52,7 @@ class Load:
             peer = self.peers[self._number % len(self.peers)]
             text = f"message {self._number}"
             self._number += 1
-            peer.order(f"say news {text}")
+            peer.send_command(f"say news {text}")
             self.sent.append((peer, hashlib.sha256(text.encode()).hexdigest()))
             await asyncio.sleep(EVERY_S)
 
@@ -81,10 +81,10 @@ async def measure(count: int, later: int, directory: Path) -> Figures:
         load = Load()
         load.peers = list(peers)
         publishing = asyncio.ensure_future(load.run())
-        doomed, survivors = peers[1::3], [peer for place, peer in enumerate(peers) if place % 3 != 1]
+        victims, survivors = peers[1::3], [peer for place, peer in enumerate(peers) if place % 3 != 1]
         while not all(list((directory / str(place)).glob("*/manifest.json")) for place in range(1, count, 3)):
             await asyncio.sleep(0.1)
-        for peer in doomed:
+        for peer in victims:
             os.kill(peer.pid, signal.SIGKILL)
         load.peers = survivors
         load.sent.clear()
@@ -102,8 +102,8 @@ async def measure(count: int, later: int, directory: Path) -> Figures:
         publishing.cancel()
         for peer in survivors:
             expected = {digest for author, digest in load.sent if author is not peer}
-            await peer.until(lambda peer=peer, expected=expected: expected <= digests(peer).keys())
-            assert max(digests(peer).values()) == 1, "a message was delivered twice"
+            await peer.until(lambda peer=peer, expected=expected: expected <= delivery_counts(peer).keys())
+            assert max(delivery_counts(peer).values()) == 1, "a message was delivered twice"
     rows = 0
     for place in range(1, count, 3):
         for folder in sorted(path.parent for path in (directory / str(place)).glob("*/manifest.json")):
@@ -117,7 +117,7 @@ def neighbours(place: int, count: int) -> list[int]:
     return [other for other in range(count) if other != place and abs(other - place) <= DIALS]
 
 
-def digests(peer: PeerProcess) -> Counter[object]:
+def delivery_counts(peer: PeerProcess) -> Counter[object]:
     return Counter(message["sha256"] for message in peer.messages)
 
 

@@ -62,7 +62,9 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
             await asyncio.gather(*dials)
         started = monotonic()
         # A mesh may stay small for a minute, because a pruned node waits for the end of the backoff.
-        await until(lambda: all(node.mesh("news") and node.topic_peers("news") == len(node.peers) for node in nodes))
+        await wait_until(
+            lambda: all(node.mesh("news") and node.topic_peers("news") == len(node.peers) for node in nodes)
+        )
         meshed = monotonic()
         used = resident_bytes() - before
         published: set[bytes] = set()
@@ -70,7 +72,7 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
             published.add((await random.choice(nodes).publish("news", b"message %d" % number)).message_id)
             await asyncio.sleep(0)
         assert len(published) == messages
-        await until(lambda: all(node.statistics.delivered >= messages for node in nodes))
+        await wait_until(lambda: all(node.statistics.delivered >= messages for node in nodes))
         delivered = monotonic()
         assert all(node.statistics.delivered == messages for node in nodes)
         received = sum(node.statistics.delivered + node.statistics.duplicates for node in nodes)
@@ -78,7 +80,7 @@ async def measure(count: int, messages: int, seed: int = 1) -> Figures:
     return Figures(started - begin, meshed - started, delivered - meshed, copies, used / count)
 
 
-async def until(condition) -> None:
+async def wait_until(condition) -> None:
     async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.02)

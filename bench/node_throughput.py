@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from pathlib import Path
 from statistics import median
@@ -26,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 
 from foreign_peers import CHECKOUT, FOREIGN, Missing, PeerProcess, command_of
 
-TICKS = os.sysconf("SC_CLK_TCK")
+from process_tree import process_cpu_seconds
+
 STEP = 100
 AHEAD_BYTES = 16 << 20
 NAMES = {
@@ -47,12 +47,7 @@ class Measured(NamedTuple):
     sender_us: float
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def peer_of(name: str, earlier: Path, *flags: str) -> PeerProcess:
+def start_peer(name: str, earlier: Path, *flags: str) -> PeerProcess:
     match name:
         case "ours-scored":
             return PeerProcess("ours", *flags, "--preset", "hardening")
@@ -65,31 +60,31 @@ async def measure(name: str, earlier: Path, size: int, signed: bool, seconds: fl
     flags = ("--topics", "bench", "--count", *(() if signed else ("--unsigned",)))
     async with (
         asyncio.timeout(60),
-        peer_of(name, earlier, *flags) as receiver,
-        peer_of(name, earlier, *flags, "--connect", receiver.address) as sender,
+        start_peer(name, earlier, *flags) as receiver,
+        start_peer(name, earlier, *flags, "--connect", receiver.address) as sender,
     ):
         await sender.until(lambda: sender.topics.get("bench") == 1)
         await receiver.until(lambda: receiver.topics.get("bench") == 1)
         while not receiver.count:  # until a message goes through the mesh, which some implementations do not report
-            sender.order(f"publish bench {size} {STEP}")
+            sender.send_command(f"publish bench {size} {STEP}")
             await asyncio.sleep(0.3)
         await asyncio.sleep(0.5)
         ahead = max(STEP, min(2000, AHEAD_BYTES // size // STEP * STEP))
         begin = receiver.count
         for _ in range(ahead // STEP):
-            sender.order(f"publish bench {size} {STEP}")
+            sender.send_command(f"publish bench {size} {STEP}")
         sent = ahead
         await receiver.until(lambda: receiver.count >= begin + STEP)
         start, first = monotonic(), receiver.count
-        cpu = cpu_seconds(receiver.pid), cpu_seconds(sender.pid)
+        cpu = process_cpu_seconds(receiver.pid), process_cpu_seconds(sender.pid)
         while monotonic() - start < seconds:
             while sent + STEP - (receiver.count - begin) <= ahead:
-                sender.order(f"publish bench {size} {STEP}")
+                sender.send_command(f"publish bench {size} {STEP}")
                 sent += STEP
             before = receiver.count
             await receiver.until(lambda before=before: receiver.count > before)
         passed, count = monotonic() - start, receiver.count - first
-        receiving, sending = cpu_seconds(receiver.pid) - cpu[0], cpu_seconds(sender.pid) - cpu[1]
+        receiving, sending = process_cpu_seconds(receiver.pid) - cpu[0], process_cpu_seconds(sender.pid) - cpu[1]
     return Measured(count / passed, 1e6 * receiving / count, 1e6 * sending / count)
 
 
@@ -125,14 +120,14 @@ def main() -> None:
                     found[name].append(asyncio.run(measure(name, flags.earlier, size, signed, flags.seconds)))
             for name in names:
                 rate, receiver, sender = (median(column) for column in zip(*found[name], strict=True))
-                ratios = "".join(f" {relation(found[name], found[other])} |" for other in own_versions)
+                ratios = "".join(f" {median_ratio(found[name], found[other])} |" for other in own_versions)
                 what = f"{size:,} B, {'signed' if signed else 'unsigned'}"
                 print(
                     f"| {what} | {NAMES[name]} | {rate:,.0f} | {receiver:,.0f} | {sender:,.0f} |{ratios}", flush=True
                 )
 
 
-def relation(these: list[Measured], those: list[Measured]) -> str:
+def median_ratio(these: list[Measured], those: list[Measured]) -> str:
     """Return the median ratio of the receivers' CPU times over the rounds, or no text for the same measurements."""
     ratios = [this.receiver_us / that.receiver_us for this, that in zip(these, those, strict=True)]
     return "" if these is those else f"{median(ratios):.2f}"

@@ -28,7 +28,7 @@ from hearsay.pipeline.output.tables import METRICS_FOLDER, TABLES
 from hearsay.pipeline.spark.event_log import Counters, counters_of
 from hearsay.pipeline.spark.settings import HEAP
 from process_tree import PeakMemory
-from synthetic_trace import write_run
+from synthetic_trace import cached_run
 
 SMALL_HEAP = "512m"
 SMALL_SHARE = "spark.memory.fraction 0.05\nspark.buffer.pageSize 256k\n"
@@ -43,16 +43,7 @@ class Analysis:
     counters: Sequence[Counters]
 
 
-def run_of(events: int) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "bench"
-    folder = cache / f"synthetic-{events}"
-    if not (folder / "manifest.json").exists():
-        print(f"making {events:,} events in {folder}", file=sys.stderr, flush=True)
-        write_run(folder, events)
-    return folder
-
-
-def analysed(folder: Path, out: Path, environment: dict[str, str], settings: str = "") -> Analysis:
+def measure_analysis(folder: Path, out: Path, environment: dict[str, str], settings: str = "") -> Analysis:
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory() as log:
         (Path(own) / "spark-defaults.conf").write_text(settings + LOGGED.format(folder=log))
         command = [sys.executable, "-m", "hearsay", "analyze", str(folder), "--out", str(out)]
@@ -81,7 +72,7 @@ def differences(left: Path, right: Path) -> list[str]:
     return found
 
 
-def shown(events: int, heap: str, found: Analysis) -> str:
+def table_row(events: int, heap: str, found: Analysis) -> str:
     memory, counters = found.memory, found.counters
     cells = (
         f"{events:,}", heap, f"{found.seconds:.1f}", f"{found.seconds / events * 1e6:.3f}",
@@ -103,12 +94,12 @@ def main(sizes: Sequence[int], small_heap: bool) -> None:
     compared: list[str] = []
     with tempfile.TemporaryDirectory() as work:
         for events in sizes:
-            folder = run_of(events)
+            folder = cached_run(events)
             usual, other = Path(work) / "usual", Path(work) / "small"
-            print(shown(events, "usual", analysed(folder, usual, {})), flush=True)
+            print(table_row(events, "usual", measure_analysis(folder, usual, {})), flush=True)
             if small_heap:
-                found = analysed(folder, other, {HEAP: SMALL_HEAP}, SMALL_SHARE)
-                print(shown(events, SMALL_HEAP, found), flush=True)
+                found = measure_analysis(folder, other, {HEAP: SMALL_HEAP}, SMALL_SHARE)
+                print(table_row(events, SMALL_HEAP, found), flush=True)
                 if not any(each.spilled_bytes for each in found.counters):
                     raise SystemExit(f"{events:,} events: nothing was spilled, so nothing is said about spilling")
                 differ = differences(usual / folder.name, other / folder.name)

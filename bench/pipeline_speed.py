@@ -28,7 +28,7 @@ from hearsay.pipeline.run_facts import RunFacts, load_runs
 from hearsay.pipeline.spark.session import spark_session
 from hearsay.pipeline.spark.settings import Where, cores
 from process_tree import cpu_seconds
-from synthetic_trace import write_run
+from synthetic_trace import cached_run
 
 PUBLISHED = "(select message, min(time_us) as since from {message} where event = 'publish' group by message)"
 LATE = f"""select message, time_us - since as late from {{message}} join {PUBLISHED} p using (message)
@@ -100,11 +100,7 @@ def compare(trace: Trace, run: RunFacts, rounds: int) -> None:
 
 
 def main(events: int = 50_000_000, rounds: int = 3) -> None:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "bench"
-    folder = cache / f"synthetic-{events}"
-    if not (folder / "manifest.json").exists():
-        print(f"making {events:,} events in {folder}", flush=True)
-        write_run(folder, events)
+    folder = cached_run(events)
     (run,) = load_runs([folder])
     with (
         tempfile.TemporaryDirectory() as out,

@@ -10,6 +10,7 @@ which are the same each time, and by CPU seconds, which include compilation in t
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -24,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/pipeline"))
 from kills import environment
 from standalone import Cluster
 
-from pipeline_sizes import LOGGED, run_of
-from synthetic_trace import crowded, write_run
+from pipeline_sizes import LOGGED
+from synthetic_trace import cached_run, crowded, write_run
 
 PARTITIONS = 8
 EIGHT = (
@@ -57,7 +58,7 @@ class Analysis:
         return sum(sum(stage.cpu_s) for stage in self.stages)
 
 
-def analysed(run: Path, settings: str, *options: str) -> Analysis:
+def measure_analysis(run: Path, settings: str, *options: str) -> Analysis:
     with (
         tempfile.TemporaryDirectory() as out,
         tempfile.TemporaryDirectory() as own,
@@ -102,17 +103,17 @@ def _events(log: Path) -> Iterator[dict]:
             yield from map(json.loads, lines)
 
 
-def skew(events: int = 10_000_000) -> None:
+def skew(events: int) -> None:
     with tempfile.TemporaryDirectory() as made:
         runs = {
-            "topics of equal size": run_of(events),
+            "topics of equal size": cached_run(events),
             "nine in ten in one topic": write_run(Path(made) / "topic", events, topic_of=crowded),
             "and one file": write_run(Path(made) / "file", events, topic_of=crowded, file_bytes=1 << 40),
         }
         print("| run | by | stages | over 2 | largest task over an eighth of its stage |")
         print("| --- | --- | ---: | ---: | --- |")
         for name, run in runs.items():
-            stages = analysed(run, EIGHT).stages
+            stages = measure_analysis(run, EIGHT).stages
             _print_shares(name, "rows", LEAST[0], [(stage.step, stage.rows) for stage in stages])
             _print_shares(name, "CPU s", LEAST[1], [(stage.step, stage.cpu_s) for stage in stages])
 
@@ -124,8 +125,8 @@ def _print_shares(run: str, unit: str, least: float, stages: Iterable[tuple[str,
     print(f"| {run} | {unit} | {len(large)} | {sum(share > 2 for share, _ in large)} | {worst} |", flush=True)
 
 
-def executors(events: int = 10_000_000) -> None:
-    run = run_of(events)
+def executors(events: int) -> None:
+    run = cached_run(events)
     print("| executors | s | no stage runs, s | CPU s of tasks | by step |\n| ---: | ---: | ---: | ---: | --- |")
     for count in (1, 2, 4):
         with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +135,7 @@ def executors(events: int = 10_000_000) -> None:
                 master = cluster.start_master()
                 for number in range(count):
                     cluster.start_worker(f"worker{number}", master)
-                found = analysed(run, "spark.sql.shuffle.partitions 8\n", "--master", master)
+                found = measure_analysis(run, "spark.sql.shuffle.partitions 8\n", "--master", master)
             finally:
                 cluster.stop()
         steps: dict[str, float] = {}
@@ -149,4 +150,8 @@ def executors(events: int = 10_000_000) -> None:
 
 
 if __name__ == "__main__":
-    {"skew": skew, "executors": executors}[sys.argv[1]](*map(int, sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measurement", choices=["skew", "executors"])
+    parser.add_argument("events", nargs="?", type=int, default=10_000_000)
+    given = parser.parse_args()
+    {"skew": skew, "executors": executors}[given.measurement](given.events)

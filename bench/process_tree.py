@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 LOOK_EVERY_S = 0.25
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def family(root: int) -> list[int]:
@@ -25,12 +26,17 @@ def family(root: int) -> list[int]:
 
 def cpu_seconds(root: int) -> float:
     """Return the CPU seconds of a process and its living descendants."""
-    ticks = 0
+    seconds = 0.0
     for pid in family(root):
         with suppress(OSError):
-            words = _words(Path(f"/proc/{pid}/stat"))
-            ticks += int(words[11]) + int(words[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+            seconds += process_cpu_seconds(pid)
+    return seconds
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """Return the user and system seconds of a process. Raise OSError if it has ended."""
+    words = _words(Path(f"/proc/{pid}/stat"))
+    return (int(words[11]) + int(words[12])) / TICKS_PER_S
 
 
 @dataclass

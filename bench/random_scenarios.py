@@ -42,23 +42,23 @@ def _scenario(pick: Pick) -> str:
     nodes = pick([5, 2, 20, 60, 120])
     topics = ["b", "a", "c10", "c9"][: pick([1, 2, 4])]
     router = _routers(pick)
-    says_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
-    calm = pick([True, False, False])
-    scored = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
-    in_parts = any("partial_messages = true" in line for line in router)
-    gated = any("gater." in line or "places_per_address" in line for line in router)
+    sends_hello = not any('preset = "simsub"' in line or "hello = false" in line for line in router)
+    is_fault_free = pick([True, False, False])
+    has_scores = any("score." in line or f'preset = "{name}"' in line for line in router for name in SCORED)
+    has_partial_messages = any("partial_messages = true" in line for line in router)
+    counts_addresses = any("gater." in line or "places_per_address" in line for line in router)
     return "\n".join(
         [
             *_times_and_links(pick, nodes),
-            *([] if calm else _troubles(pick)),
+            *([] if is_fault_free else _link_faults(pick)),
             *router,
-            *_topics_and_workload(pick, topics, in_parts),
-            *_timed(pick, nodes, topics, ["join", "leave", "publish"] if says_hello else ["publish"]),
-            *([] if calm else _faults(pick)),
+            *_topics_and_workload(pick, topics, has_partial_messages),
+            *_timed(pick, nodes, topics, ["join", "leave", "publish"] if sends_hello else ["publish"]),
+            *([] if is_fault_free else _faults(pick)),
             f"[trace]\nstate_interval_s = {pick([0, 1, 10])}",
-            *(_opinions(pick) if scored else []),
-            *(_addresses(pick) if scored or gated else []),
-            *(_invalid(pick) if not in_parts and pick([False, False, True]) else []),
+            *(_scores_and_ratings(pick) if has_scores else []),
+            *(_addresses(pick) if has_scores or counts_addresses else []),
+            *(_invalid(pick) if not has_partial_messages and pick([False, False, True]) else []),
         ]
     )
 
@@ -82,7 +82,7 @@ def _invalid(pick: Pick) -> list[str]:
     ]
 
 
-def _troubles(pick: Pick) -> list[str]:
+def _link_faults(pick: Pick) -> list[str]:
     """Draw faults of links, as further lines of the table `links`, and of nodes."""
     return [
         f"jitter_ms = {pick([0, 0, 3, 20])}",
@@ -125,8 +125,8 @@ def _router(pick: Pick) -> list[str]:
         lines += ["history_length = 3", "history_gossip = 2"]
     if kind == "gossipsub" and preset not in IMPLEMENTATIONS and pick([False, False, True]):
         lines += ["idontwant_threshold_bytes = 100"]
-    rarely = [False] * pick([4, 1]) + [True]
-    chosen = {name: pick(values) for name, values in options.items() if pick(rarely)}
+    odds = [False] * pick([4, 1]) + [True]
+    chosen = {name: pick(values) for name, values in options.items() if pick(odds)}
     if kind == "gossipsub" and pick([False, False, False, True]):
         chosen |= _gater(pick)
     if kind in ("gossipsub", "meshsub") and preset not in SCORED and not any("score." in line for line in lines):
@@ -203,11 +203,11 @@ def _options(kind: str) -> dict[str, Sequence[Any]]:
             "max_cached_messages": [1, 2],
             "max_cached_bytes": [600, 1500, 5000],
         }
-        options |= _options_11() | _options_12() | _options_13()
+        options |= _options_of_1_1() | _options_of_1_2() | _options_of_1_3()
     return options
 
 
-def _opinions(pick: Pick) -> list[str]:
+def _scores_and_ratings(pick: Pick) -> list[str]:
     """Draw the interval of score samples, and ratings."""
     lines = [f"[scores]\nevery_s = {pick([0.5, 0, 3])}"]
     for _ in range(pick([0, 0, 1, 2])):
@@ -299,7 +299,7 @@ def _gater(pick: Pick) -> dict[str, Any]:
     }
 
 
-def _options_11() -> dict[str, Sequence[Any]]:
+def _options_of_1_1() -> dict[str, Sequence[Any]]:
     return {
         "outbound_when_full": ['"quota"', '"never"'],
         "outbound_repair": ['"to_degree"'],
@@ -362,7 +362,7 @@ def _options_of_overlays() -> dict[str, Sequence[Any]]:
     }
 
 
-def _options_12() -> dict[str, Sequence[Any]]:
+def _options_of_1_2() -> dict[str, Sequence[Any]]:
     return {
         "idontwant_on_publish": ["true"],
         "idontwant_ttl_heartbeats": [1, 2],
@@ -376,7 +376,7 @@ def _options_12() -> dict[str, Sequence[Any]]:
     }
 
 
-def _options_13() -> dict[str, Sequence[Any]]:
+def _options_of_1_3() -> dict[str, Sequence[Any]]:
     return {
         "extensions": ["true"],
         "partial_messages": ["true"],
@@ -400,13 +400,13 @@ def _parts(pick: Pick) -> list[str]:
     ]
 
 
-def _topics_and_workload(pick: Pick, topics: Sequence[str], in_parts: bool) -> list[str]:
+def _topics_and_workload(pick: Pick, topics: Sequence[str], has_partial_messages: bool) -> list[str]:
     lines: list[str] = []
     for topic in topics:
         lines += ["[[topics]]", f'name = "{topic}"']
         if pick([False, True]):
             lines.append("subscribers_share = 0.5")
-        if in_parts and pick([True, True, False]):
+        if has_partial_messages and pick([True, True, False]):
             lines += _parts(pick)
     return [
         *lines,

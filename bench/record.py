@@ -103,12 +103,12 @@ def run(bench: Bench, arguments: str) -> str:
     return f"{LAST_RUN}\n| | |\n| --- | --- |\n{table}\n\n{warning}{shown}\n"
 
 
-def keep(page: Path, section: str) -> None:
+def replace_last_run(page: Path, section: str) -> None:
     by_hand = page.read_text(encoding="utf-8").partition(LAST_RUN)[0]
     page.write_text(f"{by_hand.rstrip()}\n\n{section}", encoding="utf-8")
 
 
-def with_runs(index: str) -> str:
+def updated_index(index: str) -> str:
     """Return the index with a table of the last runs: date, commit and command of each bench."""
     lines = ["| bench | date | commit | command |", "| --- | --- | --- | --- |"]
     for bench in BENCHES:
@@ -133,9 +133,9 @@ def main() -> None:
     for bench in BENCHES:
         if not options.benches or bench.script in options.benches:
             print(f"{bench.script} …", file=sys.stderr, flush=True)
-            keep(bench.page, run(bench, bench.quick if options.quick else bench.full))
+            replace_last_run(bench.page, run(bench, bench.quick if options.quick else bench.full))
             index = PAGES / "index.md"
-            index.write_text(with_runs(index.read_text(encoding="utf-8")), encoding="utf-8")
+            index.write_text(updated_index(index.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

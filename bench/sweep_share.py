@@ -67,14 +67,14 @@ def messages_for(folder: Path, seconds: float) -> int:
     return max(1, round(20 + (seconds - pace[0]) / per_message))
 
 
-def in_a_pool(work: Sequence[Task]) -> tuple[float, list[dict]]:
+def run_in_pool(work: Sequence[Task]) -> tuple[float, list[dict]]:
     start = perf_counter()
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
         rows = pool.map(perform, work, chunksize=1)
     return perf_counter() - start, rows
 
 
-def in_a_sweep(study: Path, out: Path) -> tuple[float, list[dict]]:
+def run_sweep(study: Path, out: Path) -> tuple[float, list[dict]]:
     start = perf_counter()
     command = [sys.executable, "-m", "hearsay", "sweep", str(study), "--out", str(out), "--json"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -87,7 +87,7 @@ def in_a_sweep(study: Path, out: Path) -> tuple[float, list[dict]]:
     return seconds, pyarrow.parquet.read_table(out / "tables" / "resources.parquet").to_pylist()
 
 
-def tell(name: str, seconds: float, rows: Sequence[dict]) -> float:
+def print_share(name: str, seconds: float, rows: Sequence[dict]) -> float:
     wall = sum(row["wall_s"] for row in rows) / (CORES * seconds)
     cpu = sum(row["cpu_s"] for row in rows) / (CORES * seconds)
     print(f"| {name} | {len(rows)} | {seconds:.1f} | {wall:.1%} | {cpu:.1%} |", flush=True)
@@ -111,10 +111,10 @@ def main() -> None:
         print("| --- | ---: | ---: | ---: | ---: |")
         for case, runs, nodes, count in cases:
             study = write_study(folder, case, runs, nodes, count)
-            pool_s, pool_rows = in_a_pool(tasks(load_study(study)))
-            pool_share = tell(f"{case}, plain pool", pool_s, pool_rows)
-            sweep_s, sweep_rows = in_a_sweep(study, folder / f"{case}-out")
-            sweep_share = tell(f"{case}, hearsay sweep", sweep_s, sweep_rows)
+            pool_s, pool_rows = run_in_pool(tasks(load_study(study)))
+            pool_share = print_share(f"{case}, plain pool", pool_s, pool_rows)
+            sweep_s, sweep_rows = run_sweep(study, folder / f"{case}-out")
+            sweep_share = print_share(f"{case}, hearsay sweep", sweep_s, sweep_rows)
             print(f"{case}: wall {sweep_s / pool_s:.2f} of the pool's, share {sweep_share / pool_share:.2f} of it")
 
 

@@ -10,6 +10,7 @@ the same classes, files and widths.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,16 @@ def write_run(
         folder.write_text_atomic("summary.json", json.dumps(summary))
         folder.write_manifest(writer.close(), seed=seed, complete=True)
     return path
+
+
+def cached_run(events: int) -> Path:
+    """Return the folder of a run of about `events` rows in the user's cache; write the run if it is missing."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "bench"
+    folder = cache / f"synthetic-{events}"
+    if not (folder / "manifest.json").exists():
+        print(f"making {events:,} events in {folder}", file=sys.stderr, flush=True)
+        write_run(folder, events)
+    return folder
 
 
 def _rows(rows_drawn: int, **columns: np.ndarray | int) -> np.ndarray:

@@ -21,7 +21,7 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parent / "attack_tools"))
 
-from children import Child
+from children import Child, print_event
 
 from hearsay.libp2p.node_host import HostLimits
 from hearsay.libp2p.resources import ResourceLimits
@@ -44,10 +44,6 @@ def generous(peers: int) -> NodeConfig:
         resources=ResourceLimits(address=ResourceLimits().all),
     )
     return NodeConfig(limits=NodeLimits(host=host))
-
-
-def say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)
 
 
 async def orders() -> asyncio.StreamReader:
@@ -77,24 +73,24 @@ class Crowd:
                 node = await stack.enter_async_context(Node(config))
                 self.nodes.append(node)
                 reading.append(asyncio.ensure_future(self.read(await node.join("news"))))
-            say({"event": "listening", "addresses": [node.addresses[0] for node in self.nodes]})
+            print_event({"event": "listening", "addresses": [node.addresses[0] for node in self.nodes]})
             reader = await orders()
             addresses: list[list[str]] = json.loads(await reader.readline())
             slots = asyncio.Semaphore(DIALLING)
             await asyncio.gather(
                 *(self.dial(node, chosen, slots) for node, chosen in zip(self.nodes, addresses, strict=True))
             )
-            say({"event": "connected"})
+            print_event({"event": "connected"})
             while not all(node.mesh("news") for node in self.nodes):
                 await asyncio.sleep(0.05)
-            say({"event": "meshed"})
+            print_event({"event": "meshed"})
             random = Random(self.count)
             while order := (await reader.readline()).decode().split():
                 if order[0] == "publish":
                     await random.choice(self.nodes).publish("news", b"%.6f" % monotonic())
                 elif order[0] == "report":
                     peers, mesh = len(self.nodes[0].peers), len(self.nodes[0].mesh("news"))
-                    say({"event": "report", "delays": self.delays, "peers": peers, "mesh": mesh})
+                    print_event({"event": "report", "delays": self.delays, "peers": peers, "mesh": mesh})
 
     async def dial(self, node: Node, addresses: list[str], slots: asyncio.Semaphore) -> None:
         for address in addresses:
@@ -120,34 +116,34 @@ async def measure(flags: argparse.Namespace) -> None:
         for child in (node, *crowds):
             await stack.enter_async_context(child)
         for child in (node, *crowds):
-            said = await child.says("listening", 120)
+            said = await child.next_event("listening", 120)
             assert said is not None, child.errors.decode()[-1000:]
             places.append(said["addresses"])
         alone_mb, cpu_s, begin = node.resident_mb, node.cpu_s, monotonic()
-        node.order("[[]]")
+        node.send_command("[[]]")
         everybody = [address for crowd in places[1:] for address in crowd]
         for child, own in zip(crowds, places[1:], strict=True):
-            child.order(json.dumps([[places[0][0], *random.sample(everybody, flags.dials)] for _ in own]))
+            child.send_command(json.dumps([[places[0][0], *random.sample(everybody, flags.dials)] for _ in own]))
         for child in crowds:
-            assert await child.says("connected", 600), child.errors.decode()[-1000:]
+            assert await child.next_event("connected", 600), child.errors.decode()[-1000:]
         connected_s = monotonic() - begin
         for child in (node, *crowds):
-            assert await child.says("meshed", 300), child.errors.decode()[-1000:]
+            assert await child.next_event("meshed", 300), child.errors.decode()[-1000:]
         meshed_s = monotonic() - begin
         await asyncio.sleep(5)
         used_mb, connecting_cpu_s = node.resident_mb - alone_mb, node.cpu_s - cpu_s
         before, cpu_s = monotonic(), node.cpu_s
         for number in range(flags.messages):
-            (node, *crowds)[number % (1 + len(crowds))].order("publish")
+            (node, *crowds)[number % (1 + len(crowds))].send_command("publish")
             await asyncio.sleep(flags.peers * APART_S)
         await asyncio.sleep(10)
         share = (node.cpu_s - cpu_s) / (monotonic() - before)
         delays: list[float] = []
         peers = mesh = 0
         for child in (node, *crowds):
-            child.order("report")
+            child.send_command("report")
         for child in (node, *crowds):
-            report = await child.says("report", 60)
+            report = await child.next_event("report", 60)
             assert report is not None
             delays += report["delays"]
             if child is node:

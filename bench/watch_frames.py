@@ -28,10 +28,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from chromium import Browser, Page, find_chromium  # noqa: E402
+from process_tree import cpu_seconds  # noqa: E402
 
 
 @contextmanager
-def watched(nodes: int) -> Generator[tuple[str, int]]:
+def running_watch(nodes: int) -> Generator[tuple[str, int]]:
     """Run `hearsay watch` in real time, and yield its URL and process id."""
     given = ["--preset", "r1", "--nodes", str(nodes), "--messages", "1000", "--pace", "1x"]
     command = [sys.executable, "-m", "hearsay", "watch", *given]
@@ -43,26 +44,7 @@ def watched(nodes: int) -> Generator[tuple[str, int]]:
             process.terminate()
 
 
-def cpu_s(root: int) -> float:
-    """Return the CPU seconds of a process and its descendants so far."""
-    parents: dict[int, list[int]] = {}
-    spent: dict[int, float] = {}
-    for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append(process)
-        spent[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    open_, found = [root], 0.0
-    while open_:
-        process = open_.pop()
-        found += spent.get(process, 0.0)
-        open_ += parents.get(process, [])
-    return found
-
-
-def updates(url: str, process: int) -> tuple[float, float, float]:
+def measure_updates(url: str, process: int) -> tuple[float, float, float]:
     """Return updates per second, the median of their bytes, and CPU milliseconds per update.
 
     The first ten updates are not counted, because the network is still being built.
@@ -76,14 +58,14 @@ def updates(url: str, process: int) -> tuple[float, float, float]:
                 sizes.append(len(line))
                 last = monotonic()
             if len(sizes) == 10:
-                began, spent = last, cpu_s(process)
+                began, spent = last, cpu_seconds(process)
             if last - began >= SECONDS and len(sizes) > 10:
                 break
     count = len(sizes) - 10
-    return count / (last - began), median(sizes), 1000 * (cpu_s(process) - spent) / count
+    return count / (last - began), median(sizes), 1000 * (cpu_seconds(process) - spent) / count
 
 
-def drawn(url: str, profile: Path) -> str:
+def measure_page(url: str, profile: Path) -> str:
     """Open the page in Chromium; return the last cells of the row: CPU time, the page's figures, and the renderer."""
     program = find_chromium()
     if program is None:
@@ -92,10 +74,10 @@ def drawn(url: str, profile: Path) -> str:
         page = Page(browser, dark=False, width=1280, calm=False)
         page.visit(url)
         page.until("document.getElementById('frames').textContent.includes('median of 120')")
-        began, spent = monotonic(), cpu_s(browser.process)
+        began, spent = monotonic(), cpu_seconds(browser.process)
         page.value(f"new Promise(done => setTimeout(done, {1000 * SECONDS}))")
         said: str = page.value("document.getElementById('frames').textContent")
-        each = 1000 * (cpu_s(browser.process) - spent) / (float(said.split()[0]) * (monotonic() - began))
+        each = 1000 * (cpu_seconds(browser.process) - spent) / (float(said.split()[0]) * (monotonic() - began))
         renderer = """(() => {
           const gl = document.createElement('canvas').getContext('webgl');
           const named = gl && gl.getExtension('WEBGL_debug_renderer_info');
@@ -110,9 +92,9 @@ def main() -> None:
     print("| ---: | ---: | ---: | ---: | ---: | --- |")
     for nodes in NODES:
         profile = Path(tempfile.mkdtemp())
-        with watched(nodes) as (url, process):
-            rate, size, each = updates(url, process)
-            said = drawn(url, profile)
+        with running_watch(nodes) as (url, process):
+            rate, size, each = measure_updates(url, process)
+            said = measure_page(url, profile)
         shutil.rmtree(profile, ignore_errors=True)
         print(f"| {nodes:,} | {rate:.1f} | {size:,.0f} | {each:.1f} | {said} |", flush=True)
     print(f"\nLoad of the machine meanwhile: {json.dumps([round(each, 1) for each in os.getloadavg()])}.")

@@ -17,7 +17,7 @@ from standalone import Cluster
 
 def kill_workers_of_a_cluster(
     points: int,
-    chance: Random,
+    random: Random,
     delays_s: tuple[float, float],
     base: Path,
     command: Callable[[Path], list[str]],
@@ -34,7 +34,7 @@ def kill_workers_of_a_cluster(
         workers = [cluster.start_worker(f"worker{number}", master) for number in range(2)]
         for point in range(points):
             out = base / f"cluster-{point}"
-            delay = chance.uniform(*delays_s)
+            delay = random.uniform(*delays_s)
             victim = workers.pop(0)
             alarm = Timer(delay, victim.kill)
             alarm.start()

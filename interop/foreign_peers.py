@@ -149,7 +149,7 @@ class PeerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def order(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
 

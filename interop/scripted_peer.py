@@ -50,21 +50,21 @@ class ScriptedPeer:
     def name(self) -> str:
         return to_text(self._host.peer)
 
-    def say(self, *rpcs: Rpc) -> None:
+    def send(self, *rpcs: Rpc) -> None:
         self._stream.write(b"".join(frame(encode_rpc(rpc)) for rpc in rpcs))
 
     def message(self, data: bytes, policy: SignaturePolicy = SignaturePolicy.STRICT_SIGN) -> Message:
         return self._author.write("news", data, policy)
 
-    def controls(self) -> list[Control]:
+    def received_controls(self) -> list[Control]:
         return [rpc.control for rpc in self.received if rpc.control is not None]
 
-    def data(self) -> list[bytes]:
+    def received_data(self) -> list[bytes]:
         """Return the data of all received messages, in order of arrival."""
         return [message.data for rpc in self.received for message in rpc.messages]
 
-    def prunes(self) -> int:
-        return sum(len(control.prune) for control in self.controls())
+    def prune_count(self) -> int:
+        return sum(len(control.prune) for control in self.received_controls())
 
     def _open(self, stream: Stream) -> None:
         stream.receive_with(self.data_received, lambda reset: None)

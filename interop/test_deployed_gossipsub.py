@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 from foreign_peers import PeerProcess
 from scripted_peer import ScriptedPeer
-from test_foreign_peers import LIMITS, built, connected, meshed, run, until
+from test_foreign_peers import LIMITS, build_or_skip, connect_peer, run, wait_for_mesh, wait_until
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.events import Verdict
@@ -65,13 +65,13 @@ def deployed(*, unsigned=False, **parameters):
 
 @pytest.mark.parametrize("language", SPEAKS_12)
 def test_the_newest_version_that_both_speak_is_negotiated(language):
-    built(language)
+    build_or_skip(language)
 
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(deployed()))
-            _, peer = await connected(stack, language, node, topics=("news",))
-            await meshed(node, peer, ("news",))
+            _, peer = await connect_peer(stack, language, node, topics=("news",))
+            await wait_for_mesh(node, peer, ("news",))
             protocols = [known.protocol for known in node._running.router.connected.values()]
             assert protocols == [MESHSUB_13 if language in ("go", "rust") else MESHSUB_12]
 
@@ -79,49 +79,49 @@ def test_the_newest_version_that_both_speak_is_negotiated(language):
 
 
 @pytest.mark.parametrize("language", SPEAKS_12)
-def test_who_receives_idontwant_sends_no_copy(language):
+def test_a_peer_that_received_idontwant_sends_no_copy(language):
     """The messages before and after the unwanted message arrive on the same stream."""
-    built(language)
+    build_or_skip(language)
 
     async def work():
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(PeerProcess(language, "--topics", "news", "--unsigned"))
             listener = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_12, by_data))
-            listener.say(JOINED)
+            listener.send(JOINED)
             source = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_12, by_data))
-            source.say(JOINED)
+            source.send(JOINED)
             await peer.until(lambda: peer.topics.get("news") == 2)
             unwanted = IDontWant((sha256(b"unwanted").digest(),))
-            listener.say(Rpc(control=Control(idontwant=(unwanted,))))
+            listener.send(Rpc(control=Control(idontwant=(unwanted,))))
             for data in (b"first", b"unwanted", b"last"):
-                source.say(Rpc(messages=(source.message(data, SignaturePolicy.STRICT_NO_SIGN),)))
+                source.send(Rpc(messages=(source.message(data, SignaturePolicy.STRICT_NO_SIGN),)))
                 if data != b"unwanted":
-                    await until(lambda data=data: data in listener.data())
-            assert b"unwanted" not in listener.data()
+                    await wait_until(lambda data=data: data in listener.received_data())
+            assert b"unwanted" not in listener.received_data()
 
     run(work())
 
 
-def test_we_send_no_copy_to_who_does_not_want_it():
+def test_we_send_no_copy_to_a_peer_that_sent_idontwant():
     """Go sends IDONTWANT while its validator runs; then we receive the same message from another peer."""
-    built("go")
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(deployed(unsigned=True)))
             flags = ("--unsigned", "--slow", "2s")
-            _, peer = await connected(stack, "go", node, *flags, topics=("news",))
-            await meshed(node, peer, ("news",))
+            _, peer = await connect_peer(stack, "go", node, *flags, topics=("news",))
+            await wait_for_mesh(node, peer, ("news",))
             large = b"large".ljust(4096, b"x")
             source = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_12, by_data))
-            source.say(JOINED, Rpc(messages=(source.message(large, SignaturePolicy.STRICT_NO_SIGN),)))
+            source.send(JOINED, Rpc(messages=(source.message(large, SignaturePolicy.STRICT_NO_SIGN),)))
             (known,) = node._running.router.connected
             unwanted = node._running.router.strategy.unwanted
-            await until(lambda: unwanted.holds(known, sha256(large).digest()))
+            await wait_until(lambda: unwanted.holds(known, sha256(large).digest()))
             other = await stack.enter_async_context(ScriptedPeer(node.addresses[0], MESHSUB_12, by_data))
             sent = node.statistics.bytes_sent
-            other.say(JOINED, Rpc(messages=(other.message(large, SignaturePolicy.STRICT_NO_SIGN),)))
-            await until(lambda: node.statistics.delivered == 1)
+            other.send(JOINED, Rpc(messages=(other.message(large, SignaturePolicy.STRICT_NO_SIGN),)))
+            await wait_until(lambda: node.statistics.delivered == 1)
             await node.flush()
             assert node.statistics.bytes_sent - sent < 1000
             await peer.until(lambda: len(peer.messages) == 1)
@@ -129,8 +129,8 @@ def test_we_send_no_copy_to_who_does_not_want_it():
     run(work())
 
 
-def test_go_graylists_who_sends_invalid_messages():
-    built("go")
+def test_go_graylists_a_peer_that_sends_invalid_messages():
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -138,14 +138,14 @@ def test_go_graylists_who_sends_invalid_messages():
                 PeerProcess("go", "--topics", "news", "--scored", "--rejected", "bad")
             )
             bad = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_11))
-            bad.say(JOINED)
+            bad.send(JOINED)
             await peer.until(lambda: peer.mesh.get("news") == 1)
-            bad.say(*(Rpc(messages=(bad.message(b"bad %d" % number),)) for number in range(3)))
+            bad.send(*(Rpc(messages=(bad.message(b"bad %d" % number),)) for number in range(3)))
             await peer.until(lambda: peer.scores.get(bad.name, 0) < -6000)
             await peer.until(lambda: peer.mesh.get("news") == 0)
-            await until(lambda: bad.prunes() >= 1)
+            await wait_until(lambda: bad.prune_count() >= 1)
             rejected = peer.rejected
-            bad.say(Rpc(messages=(bad.message(b"bad and not looked at"),)))
+            bad.send(Rpc(messages=(bad.message(b"bad and not looked at"),)))
             before = peer.scores[bad.name]
             await peer.until(lambda: peer.scores[bad.name] > before)
             assert peer.rejected == rejected
@@ -153,19 +153,19 @@ def test_go_graylists_who_sends_invalid_messages():
     run(work())
 
 
-def test_go_graylists_who_grafts_again_and_again():
-    built("go")
+def test_go_graylists_a_peer_that_sends_graft_during_backoff():
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(PeerProcess("go", "--topics", "news", "--scored"))
             bad = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_11))
-            bad.say(JOINED)
+            bad.send(JOINED)
             await peer.until(lambda: peer.mesh.get("news") == 1)
-            bad.say(Rpc(control=Control(prune=(Prune("news", 60),))))
+            bad.send(Rpc(control=Control(prune=(Prune("news", 60),))))
             await peer.until(lambda: peer.mesh.get("news") == 0)
             graft = Rpc(control=Control(graft=(Graft("news"),)))
-            bad.say(*[graft] * 10)
+            bad.send(*[graft] * 10)
             await peer.until(lambda: peer.scores.get(bad.name, 0) < -6000)
             assert peer.mesh.get("news") == 0
 
@@ -173,47 +173,47 @@ def test_go_graylists_who_grafts_again_and_again():
 
 
 def test_go_counts_the_promises_we_break():
-    built("go")
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(PeerProcess("go", "--topics", "news", "--scored"))
             bad = await stack.enter_async_context(ScriptedPeer(peer.address, MESHSUB_11))
-            bad.say(JOINED)
+            bad.send(JOINED)
             await peer.until(lambda: peer.mesh.get("news") == 1)
-            bad.say(*(Rpc(control=Control(ihave=(IHave("news", (b"never %d" % number,)),))) for number in range(8)))
-            await until(lambda: any(control.iwant for control in bad.controls()))
+            bad.send(*(Rpc(control=Control(ihave=(IHave("news", (b"never %d" % number,)),))) for number in range(8)))
+            await wait_until(lambda: any(control.iwant for control in bad.received_controls()))
             await peer.until(lambda: peer.scores.get(bad.name, 0) < 0)
 
     run(work())
 
 
 def test_we_graylist_a_go_peer_that_sends_invalid_messages():
-    built("go")
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(deployed(score=SCORE)))
-            _, peer = await connected(stack, "go", node, topics=("news",))
-            await meshed(node, peer, ("news",))
+            _, peer = await connect_peer(stack, "go", node, topics=("news",))
+            await wait_for_mesh(node, peer, ("news",))
             node.add_validator("news", lambda message: Verdict.REJECT)
             (known,) = node.peers
-            peer.order("publish news 100 3")
-            await until(lambda: node.scores.all[known].score < -6000)
-            await until(lambda: node.mesh("news") == ())
+            peer.send_command("publish news 100 3")
+            await wait_until(lambda: node.scores.all[known].score < -6000)
+            await wait_until(lambda: node.mesh("news") == ())
             await peer.until(lambda: peer.mesh.get("news") == 0)
             rejected = node.statistics.rejected
-            peer.order("publish news 100 1")
-            await until(lambda: node.statistics.rejected > rejected or node.statistics.dropped_because)
+            peer.send_command("publish news 100 1")
+            await wait_until(lambda: node.statistics.rejected > rejected or node.statistics.dropped_because)
             assert node.statistics.rejected == rejected
             assert set(node.statistics.dropped_because) <= {Reason.GRAYLISTED, Reason.LOW_SCORE, Reason.BACKOFF}
 
     run(work())
 
 
-def test_go_leads_us_to_a_third():
+def test_we_dial_the_peer_that_a_prune_of_go_names():
     """A Go bootstrapper has no mesh: it answers our GRAFT with a PRUNE that names the third peer."""
-    built("go")
+    build_or_skip("go")
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -224,8 +224,8 @@ def test_go_leads_us_to_a_third():
             node = await stack.enter_async_context(Node(exchanging))
             await node.join("news")
             await node.connect(hub.address)
-            await until(lambda: len(node.connected) == 2)
-            await until(lambda: len(node.mesh("news")) == 1)
+            await wait_until(lambda: len(node.connected) == 2)
+            await wait_until(lambda: len(node.mesh("news")) == 1)
             await third.until(lambda: third.mesh.get("news") == 1)
 
     run(work())

@@ -17,16 +17,16 @@ sys.path.insert(0, str(HERE))
 
 from compare import difference  # noqa: E402
 from fault import Fault  # noqa: E402
-from go_faults import FAULTS, sequence_of  # noqa: E402
+from go_faults import FAULTS, to_sequence  # noqa: E402
 from go_sequences import MORE, STEPS  # noqa: E402
 from hearsay_side import play  # noqa: E402
 from replay import Driver  # noqa: E402
 from run_go import CHOICES, COMPARISON, like_go, sequence, start_driver  # noqa: E402
 
 COUNT = 300
-PARTING = {"left-before-the-verdict"}
+DIFFERENT_VECTORS = {"left-before-the-verdict"}
 """Names of vectors that show a known difference."""
-REFUSED = {"mesh": 7}
+REFUSED_VECTORS = {"mesh": 7}
 """Number of vectors with parameters that go refuses, by name of the file."""
 
 
@@ -39,15 +39,15 @@ def driver() -> Iterator[Driver]:
         pytest.skip(f"NOT TESTED: {error}")
 
 
-def test_sequences_go_together(driver):
-    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(COUNT)]
+def test_sequences_are_equal_but_for_known_differences(driver):
+    outcomes = [COMPARISON.play(driver, sequence(seed, "")) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(outcome.steps for outcome in outcomes) > 0.98 * COUNT * STEPS
 
 
 @pytest.mark.parametrize("more", MORE)
-def test_sequences_with_more_part_in_a_known_way(driver, more):
-    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
+def test_a_sequence_with_a_difference_ends_at_it_or_at_a_known_one(driver, more):
+    outcomes = [COMPARISON.play(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert more in {outcome.ended for outcome in outcomes}
 
@@ -56,15 +56,17 @@ def test_sequences_with_more_part_in_a_known_way(driver, more):
 def test_vectors(driver, file):
     """go refuses the degrees of vectors with a mesh of one peer, and a D_out that is not less than D_low."""
     given = json.loads(file.read_text(encoding="utf-8"))["vectors"]
-    found = {each["name"]: COMPARISON.played(driver, each).unknown for each in given}
+    found = {each["name"]: COMPARISON.play(driver, each).unknown for each in given}
     unknown = {name: each for name, each in found.items() if each and each[1] != "error"}
-    assert {*unknown} == {*PARTING} & {*found}
-    assert sum(each is not None and each[1] == "error" for each in found.values()) == REFUSED.get(file.stem, 0)
+    assert {*unknown} == {*DIFFERENT_VECTORS} & {*found}
+    assert sum(each is not None and each[1] == "error" for each in found.values()) == REFUSED_VECTORS.get(
+        file.stem, 0
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = sequence_of(fault)
+    given = to_sequence(fault)
     ours, theirs = play(given, "go")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [{kind: ours[kind] for kind in fault.ours}]) is None
@@ -103,12 +105,12 @@ def test_a_known_difference(driver, fault: Fault):
         ("direct_graft", "ignore"),
     ],
 )
-def test_another_choice_of_ours_is_seen(driver, name, value):
+def test_the_comparison_finds_another_choice_of_ours(driver, name, value):
     with patch.dict(CHOICES, {name: value}), like_go():
-        assert any(COMPARISON.played(driver, sequence(seed, "")).unknown for seed in range(2_000))
+        assert any(COMPARISON.play(driver, sequence(seed, "")).unknown for seed in range(2_000))
 
 
-def test_what_is_not_known_is_shown(driver):
+def test_a_changed_result_is_an_unknown_difference(driver):
     """A change of any kind of result is an unknown difference in the last step."""
     given = sequence(1, "")
     peer = next(iter(play(given, "go")[-1]["scores"]))
@@ -123,6 +125,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = COMPARISON.compared(given, theirs).unknown
+        found = COMPARISON.compare(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

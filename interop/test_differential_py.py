@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 from compare import difference  # noqa: E402
 from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
-from py_faults import FAULTS, sequence_of  # noqa: E402
+from py_faults import FAULTS, to_sequence  # noqa: E402
 from py_sequences import MORE, STEPS  # noqa: E402
 from replay import Driver  # noqa: E402
 from run_py import CHOICES, COMPARISON, like_py, sequence, start_driver  # noqa: E402
@@ -33,22 +33,22 @@ def driver() -> Iterator[Driver]:
         pytest.skip(f"NOT TESTED: {error}")
 
 
-def test_sequences_go_together_to_their_end(driver):
-    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(COUNT)]
+def test_sequences_are_equal_to_their_end(driver):
+    outcomes = [COMPARISON.play(driver, sequence(seed, "")) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(outcome.steps for outcome in outcomes) == COUNT * STEPS
 
 
 @pytest.mark.parametrize("more", MORE)
-def test_sequences_with_more_part_in_the_known_way(driver, more):
-    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
+def test_a_sequence_with_a_difference_ends_at_it(driver, more):
+    outcomes = [COMPARISON.play(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert {outcome.ended for outcome in outcomes} == {"", more}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = sequence_of(fault)
+    given = to_sequence(fault)
     ours, theirs = play(given, "py"), driver.play(given)
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours[-1], fault.ours)]) is None
@@ -78,12 +78,12 @@ def _only(seen, kinds):
         ("small_mesh", "prune_trigger", "at_high"),
     ],
 )
-def test_another_choice_of_ours_is_seen(driver, more, name, value):
+def test_the_comparison_finds_another_choice_of_ours(driver, more, name, value):
     with patch.dict(CHOICES, {name: value}):
-        assert any(COMPARISON.played(driver, sequence(seed, more)).unknown for seed in range(COUNT))
+        assert any(COMPARISON.play(driver, sequence(seed, more)).unknown for seed in range(COUNT))
 
 
-def test_what_is_not_known_is_shown(driver):
+def test_a_changed_result_is_an_unknown_difference(driver):
     """A change of any kind of result is an unknown difference in the last step."""
     given = sequence(1, "")
     for kind, change in {
@@ -96,6 +96,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = COMPARISON.compared(given, theirs).unknown
+        found = COMPARISON.compare(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

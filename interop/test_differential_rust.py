@@ -18,7 +18,7 @@ from fault import Fault  # noqa: E402
 from hearsay_side import play  # noqa: E402
 from replay import Driver  # noqa: E402
 from run_rust import CHOICES, COMPARISON, like_rust, start_driver  # noqa: E402
-from rust_faults import FAULTS, sequence_of  # noqa: E402
+from rust_faults import FAULTS, to_sequence  # noqa: E402
 from rust_sequences import MORE, STEPS, sequence  # noqa: E402
 
 COUNT = 100
@@ -33,8 +33,8 @@ def driver() -> Iterator[Driver]:
         pytest.skip(f"NOT TESTED: {error}")
 
 
-def test_sequences_go_together_to_their_end(driver):
-    outcomes = [COMPARISON.played(driver, sequence(seed, "")) for seed in range(2 * COUNT)]
+def test_nearly_all_sequences_are_equal_to_their_end(driver):
+    outcomes = [COMPARISON.play(driver, sequence(seed, "")) for seed in range(2 * COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert sum(not outcome.ended for outcome in outcomes) > 0.95 * len(outcomes)
 
@@ -42,19 +42,19 @@ def test_sequences_go_together_to_their_end(driver):
 @pytest.mark.parametrize("seed", [6608, 8079])
 def test_a_pruned_peer_changes_the_choice_of_all_that_get_gossip(driver, seed):
     given = sequence(seed, "")
-    assert COMPARISON.played(driver, given).unknown is None
+    assert COMPARISON.play(driver, given).unknown is None
 
 
 @pytest.mark.parametrize("more", MORE)
-def test_sequences_with_more_part_in_the_known_way(driver, more):
-    outcomes = [COMPARISON.played(driver, sequence(seed, more)) for seed in range(COUNT)]
+def test_a_sequence_with_a_difference_ends_at_it(driver, more):
+    outcomes = [COMPARISON.play(driver, sequence(seed, more)) for seed in range(COUNT)]
     assert [outcome.unknown for outcome in outcomes if outcome.unknown] == []
     assert {outcome.ended for outcome in outcomes} >= {"", more}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_known_difference(driver, fault: Fault):
-    given = sequence_of(fault)
+    given = to_sequence(fault)
     ours, theirs = play(given, "rust")[-1], driver.play(given)["steps"][-1]
     last = given["steps"][-1:]
     assert difference(last, [fault.ours], [_only(ours, fault.ours)]) is None
@@ -90,12 +90,12 @@ def _only(seen, kinds):
         ("graylisted_subscriptions", False),
     ],
 )
-def test_another_choice_of_ours_is_seen(driver, name, value):
+def test_the_comparison_finds_another_choice_of_ours(driver, name, value):
     with patch.dict(CHOICES, {name: value}):
-        assert any(COMPARISON.played(driver, sequence(seed, "")).unknown for seed in range(1_000))
+        assert any(COMPARISON.play(driver, sequence(seed, "")).unknown for seed in range(1_000))
 
 
-def test_what_is_not_known_is_shown(driver):
+def test_a_changed_result_is_an_unknown_difference(driver):
     """A change of any kind of result is an unknown difference in the last step."""
     given = sequence(1, "")
     for kind, change in {
@@ -109,6 +109,6 @@ def test_what_is_not_known_is_shown(driver):
     }.items():
         theirs = driver.play(given)
         change(theirs["steps"][-1])
-        found = COMPARISON.compared(given, theirs).unknown
+        found = COMPARISON.compare(given, theirs).unknown
         assert found is not None
         assert found[:2] == (STEPS - 1, kind)

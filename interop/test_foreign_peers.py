@@ -31,15 +31,15 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture(params=FOREIGN)
 def language(request):
-    return built(request.param)
+    return build_or_skip(request.param)
 
 
 @pytest.fixture(params=["go", "py"])
 def floodsub_language(request):
-    return built(request.param)
+    return build_or_skip(request.param)
 
 
-def built(language):
+def build_or_skip(language):
     try:
         command_of(language)
     except Missing as missing:
@@ -70,20 +70,20 @@ def run(work, seconds=60):
     asyncio.run(bounded())
 
 
-async def until(condition):
+async def wait_until(condition):
     while not condition():
         await asyncio.sleep(0.01)
 
 
-def digests(messages):
+def message_digests(messages):
     return Counter(message["sha256"] for message in messages)
 
 
-def expected(payloads):
+def payload_digests(payloads):
     return Counter(hashlib.sha256(data).hexdigest() for data in payloads)
 
 
-async def connected(stack, language, node, *flags, we_dial=True, topics=TOPICS):
+async def connect_peer(stack, language, node, *flags, we_dial=True, topics=TOPICS):
     """Connect a node to a new foreign peer, wait for subscriptions, and return the node's topics and the peer."""
     joined = [await node.join(topic) for topic in topics]
     dial = () if we_dial else ("--connect", node.addresses[0])
@@ -91,12 +91,12 @@ async def connected(stack, language, node, *flags, we_dial=True, topics=TOPICS):
     if we_dial:
         await node.connect(peer.address)
     await peer.until(lambda: all(peer.topics.get(topic) == 1 for topic in topics))
-    await until(lambda: all(node.topic_peers(topic) == 1 for topic in topics))
+    await wait_until(lambda: all(node.topic_peers(topic) == 1 for topic in topics))
     return joined, peer
 
 
-async def meshed(node, peer, topics=TOPICS):
-    await until(lambda: all(len(node.mesh(topic)) == 1 for topic in topics))
+async def wait_for_mesh(node, peer, topics=TOPICS):
+    await wait_until(lambda: all(len(node.mesh(topic)) == 1 for topic in topics))
     await peer.until(lambda: all(peer.mesh.get(topic) == 1 for topic in topics))
 
 
@@ -107,21 +107,21 @@ def test_small_and_large_messages_in_both_directions(language, we_dial, signed):
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(config(language, signed=signed)))
             flags = () if signed else ("--unsigned",)
-            topics, peer = await connected(stack, language, node, *flags, we_dial=we_dial)
-            await meshed(node, peer)
+            topics, peer = await connect_peer(stack, language, node, *flags, we_dial=we_dial)
+            await wait_for_mesh(node, peer)
             payloads = [f"{topic.name} ".encode().ljust(size, b"x") for topic in topics for size in (100, MEBIBYTE)]
             for topic in topics:
                 for size in (100, MEBIBYTE):
                     done = await topic.publish(f"{topic.name} ".encode().ljust(size, b"x"))
                     assert (done.sent, done.dropped) == (1, 0)
             await peer.until(lambda: len(peer.messages) >= len(payloads))
-            assert digests(peer.messages) == expected(payloads)
+            assert message_digests(peer.messages) == payload_digests(payloads)
             assert {message["topic"] for message in peer.messages} == set(TOPICS)
             for topic in topics:
                 text = f"žluťoučký kůň 🐎 to {topic.name}"
-                peer.order(f"say {topic.name} {text}")
-                peer.order(f"publish {topic.name} {MEBIBYTE} 1")
-                got = [message async for message in from_peers(topic, 2)]
+                peer.send_command(f"say {topic.name} {text}")
+                peer.send_command(f"publish {topic.name} {MEBIBYTE} 1")
+                got = [message async for message in messages_of_peers(topic, 2)]
                 assert sorted(len(message.data) for message in got) == [len(text.encode()), MEBIBYTE]
                 assert min(got, key=lambda message: len(message.data)).data.decode() == text
                 named = peer.address.rsplit("/", 1)[1] if signed or language == "py" else None
@@ -131,7 +131,7 @@ def test_small_and_large_messages_in_both_directions(language, we_dial, signed):
     run(work())
 
 
-async def from_peers(topic, count):
+async def messages_of_peers(topic, count):
     while count:
         message = await topic.next()
         if message.received_from is not None:
@@ -146,12 +146,12 @@ def test_a_peer_outside_the_mesh_is_served_by_gossip(language, tmp_path):
         async with AsyncExitStack() as stack:
             no_mesh = {"degree": 0, "degree_low": 0, "degree_high": 0, "prune_trigger": "at_high"}
             node = await stack.enter_async_context(Node(config(**no_mesh), trace=tmp_path))
-            (topic,), peer = await connected(stack, language, node, topics=("news",))
+            (topic,), peer = await connect_peer(stack, language, node, topics=("news",))
             for number in range(5):
-                await until(lambda: node.mesh("news") == ())
+                await wait_until(lambda: node.mesh("news") == ())
                 assert (await topic.publish(b"message %d" % number)).sent == 0
             await peer.until(lambda: len(peer.messages) == 5)
-            assert digests(peer.messages) == expected(b"message %d" % number for number in range(5))
+            assert message_digests(peer.messages) == payload_digests(b"message %d" % number for number in range(5))
 
     run(work())
     said = Counter((row.event, row.kind) for row in iter_rows(tmp_path))
@@ -168,11 +168,11 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
     async def work():
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(PeerProcess(language, "--topics", "news"))
-            to_peer = replace(config(), bootstrap=(peer.address,))  # js-libp2p takes five connections per second
-            meshed_with = [await stack.enter_async_context(Node(to_peer)) for _ in range(6)]
+            dials_peer = replace(config(), bootstrap=(peer.address,))  # js-libp2p takes five connections per second
+            meshed_with = [await stack.enter_async_context(Node(dials_peer)) for _ in range(6)]
             for node in meshed_with:
                 await node.join("news")
-            await until(lambda: all(len(node.mesh("news")) == 1 for node in meshed_with))
+            await wait_until(lambda: all(len(node.mesh("news")) == 1 for node in meshed_with))
             await peer.until(lambda: peer.topics.get("news") == 6)
             await peer.until(lambda: peer.mesh.get("news") == 6)
             no_mesh = replace(config(degree=0, degree_low=0, degree_high=0), bootstrap=(peer.address,))
@@ -183,7 +183,7 @@ def test_a_peer_serves_us_by_gossip_when_we_are_outside_its_mesh(language, tmp_p
             await peer.until(lambda: peer.topics.get("news") == 7)
             for number in range(5):
                 assert (await meshed_with[number].publish("news", b"message %d" % number)).sent == 1
-            got = [message async for message in from_peers(topic, 5)]
+            got = [message async for message in messages_of_peers(topic, 5)]
             assert {message.data for message in got} == {b"message %d" % number for number in range(5)}
             assert outside.mesh("news") == ()
 
@@ -202,28 +202,28 @@ def test_backoff_after_leaving_is_honoured_by_both_sides(language, tmp_path):
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(config(), trace=tmp_path))
-            ((ours, theirs), peer) = await connected(stack, language, node, topics=("ours", "theirs"))
-            await meshed(node, peer, ("ours", "theirs"))
+            ((ours, theirs), peer) = await connect_peer(stack, language, node, topics=("ours", "theirs"))
+            await wait_for_mesh(node, peer, ("ours", "theirs"))
             await ours.leave()
-            peer.order("leave theirs")
+            peer.send_command("leave theirs")
             await peer.until(lambda: peer.topics.get("ours") == 0)
-            await until(lambda: node.topic_peers("theirs") == 0)
+            await wait_until(lambda: node.topic_peers("theirs") == 0)
             await node.join("ours")
-            peer.order("join theirs")
-            await meshed(node, peer, ("ours", "theirs"))
+            peer.send_command("join theirs")
+            await wait_for_mesh(node, peer, ("ours", "theirs"))
             await theirs.publish(b"again")
             await peer.until(lambda: len(peer.messages) == 1)
 
     run(work())
     wires = {TraceEvent.SEND_RPC, TraceEvent.RECV_RPC}
     for wanted in (0, 1):  # topics have numbers in order of appearance: ours, theirs
-        story = [
+        control_rows = [
             row
             for row in iter_rows(tmp_path)
             if row.event in wires and row.kind in (PartKind.GRAFT, PartKind.PRUNE) and row.topic == wanted
         ]
-        pruned = [row.time_us for row in story if row.kind is PartKind.PRUNE]
-        grafted = [row.time_us for row in story if row.kind is PartKind.GRAFT]
+        pruned = [row.time_us for row in control_rows if row.kind is PartKind.PRUNE]
+        grafted = [row.time_us for row in control_rows if row.kind is PartKind.GRAFT]
         assert pruned
         assert grafted
         again = [time for time in grafted if time > pruned[0]]
@@ -235,11 +235,11 @@ def test_our_floodsub_and_their_gossipsub(language):
     async def work():
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(config(router="floodsub")))
-            (topic,), peer = await connected(stack, language, node, topics=("news",))
+            (topic,), peer = await connect_peer(stack, language, node, topics=("news",))
             await topic.publish(b"there")
             await peer.until(lambda: len(peer.messages) == 1)
-            peer.order("say news back")
-            (message,) = [message async for message in from_peers(topic, 1)]
+            peer.send_command("say news back")
+            (message,) = [message async for message in messages_of_peers(topic, 1)]
             assert message.data == b"back"
 
     run(work())
@@ -250,11 +250,11 @@ def test_our_gossipsub_and_their_floodsub(floodsub_language):
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(Node(config()))
             flags = ("--router", "floodsub")
-            (topic,), peer = await connected(stack, floodsub_language, node, *flags, topics=("news",))
+            (topic,), peer = await connect_peer(stack, floodsub_language, node, *flags, topics=("news",))
             await topic.publish(b"there")
             await peer.until(lambda: len(peer.messages) == 1)
-            peer.order("say news back")
-            (message,) = [message async for message in from_peers(topic, 1)]
+            peer.send_command("say news back")
+            (message,) = [message async for message in messages_of_peers(topic, 1)]
             assert message.data == b"back"
             assert node.mesh("news") == ()
 
@@ -265,7 +265,7 @@ def test_a_mixed_network_delivers_everything():
     """5 Go, 5 Hearsay, 2 Rust and 2 JavaScript peers each dial the four before; 500 messages reach all others."""
     kinds = ["ours", "go", "rust", "js", "go", "ours", "go", "ours", "rust", "js", "go", "ours", "go", "ours"]
     for language in set(kinds):
-        built(language)
+        build_or_skip(language)
 
     async def work():
         async with AsyncExitStack() as stack:
@@ -280,12 +280,12 @@ def test_a_mixed_network_delivers_everything():
                 if peer.language != "go":  # the size of go's meshes is not tested here
                     await peer.until(lambda peer=peer: peer.mesh.get("news", 0) >= 4)
             for number in range(500):
-                peers[number % len(peers)].order(f"say news message {number}")
+                peers[number % len(peers)].send_command(f"say news message {number}")
             sent = [hashlib.sha256(f"message {number}".encode()).hexdigest() for number in range(500)]
             for place, peer in enumerate(peers):
                 foreign = Counter(digest for number, digest in enumerate(sent) if number % len(peers) != place)
                 await peer.until(lambda peer=peer, foreign=foreign: len(peer.messages) >= foreign.total())
-                assert digests(peer.messages) == foreign, peer.language
+                assert message_digests(peer.messages) == foreign, peer.language
 
     run(work(), 240)
 

@@ -21,7 +21,7 @@ def run_on_go(*files: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(RUN), *map(str, files)], capture_output=True, text=True)
 
 
-def test_gos_scores_are_those_of_the_vectors(tmp_path):
+def test_vectors_hold_on_gos_scorer_and_a_changed_vector_fails(tmp_path):
     changed = json.loads((HERE.parent / "vectors" / "score" / "edges.json").read_text(encoding="utf-8"))
     step = next(step for step in changed["vectors"][0]["steps"] if step.get("expect"))
     for worth in step["expect"].values():

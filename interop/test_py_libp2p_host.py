@@ -47,17 +47,17 @@ def run(work):
     asyncio.run(bounded())
 
 
-async def started(stack, *flags, kind="ours-on-py"):
+async def start_peer(stack, *flags, kind="ours-on-py"):
     return await stack.enter_async_context(PeerProcess(kind, "--topics", "news", *flags))
 
 
-async def found_each_other(one, two):
+async def exchange_messages(one, two):
     """Wait until both peers know each other's subscription, then send a message in each direction."""
     await one.until(lambda: one.topics.get("news") == 1)
     await two.until(lambda: two.topics.get("news") == 1)
     for sender, receiver in ((one, two), (two, one)):
         await sender.until(lambda sender=sender: sender.mesh.get("news") == 1)
-        sender.order("say news žluťoučký kůň 🐎")
+        sender.send_command("say news žluťoučký kůň 🐎")
         await receiver.until(lambda receiver=receiver: len(receiver.messages) == 1)
         assert receiver.messages[0]["sha256"] == hashlib.sha256("žluťoučký kůň 🐎".encode()).hexdigest()
 
@@ -65,10 +65,10 @@ async def found_each_other(one, two):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_two_nodes_talk_over(transport):
     async def work(stack):
-        one = await started(stack, "--listen", TRANSPORTS[transport])
+        one = await start_peer(stack, "--listen", TRANSPORTS[transport])
         assert TRANSPORTS[transport].rpartition("/0")[0] in one.address
-        two = await started(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
-        await found_each_other(one, two)
+        two = await start_peer(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
+        await exchange_messages(one, two)
 
     run(work)
 
@@ -76,13 +76,13 @@ def test_two_nodes_talk_over(transport):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_large_messages_and_many_small_ones_over(transport):
     async def work(stack):
-        one = await started(stack, "--listen", TRANSPORTS[transport])
-        two = await started(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
+        one = await start_peer(stack, "--listen", TRANSPORTS[transport])
+        two = await start_peer(stack, "--listen", TRANSPORTS[transport], "--connect", one.address)
         await one.until(lambda: one.mesh.get("news") == 1)
         await two.until(lambda: two.mesh.get("news") == 1)
         for sender, receiver in ((one, two), (two, one)):
-            sender.order(f"publish news {MEBIBYTE} 3")
-            sender.order("publish news 100 200")
+            sender.send_command(f"publish news {MEBIBYTE} 3")
+            sender.send_command("publish news 100 200")
             await receiver.until(lambda receiver=receiver: len(receiver.messages) == 203)
             assert Counter(message["size"] for message in receiver.messages) == {MEBIBYTE: 3, 100: 200}
             assert len({message["sha256"] for message in receiver.messages}) == 203
@@ -91,16 +91,16 @@ def test_large_messages_and_many_small_ones_over(transport):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_who_answers_under_another_name_is_refused_over(transport):
+def test_a_peer_with_another_id_than_expected_is_refused_over(transport):
     async def work(stack):
-        one = await started(stack, "--listen", TRANSPORTS[transport])
-        two = await started(stack, "--listen", TRANSPORTS[transport])
+        one = await start_peer(stack, "--listen", TRANSPORTS[transport])
+        two = await start_peer(stack, "--listen", TRANSPORTS[transport])
         unknown_peer = to_text(peer_id_of(PrivateKey.generate().public))
-        two.order(f"connect {one.address.rpartition('/')[0]}/{unknown_peer}")
+        two.send_command(f"connect {one.address.rpartition('/')[0]}/{unknown_peer}")
         await two.until(lambda: len(two.refusals) == 1)
         assert unknown_peer in two.refusals[0]
-        two.order(f"connect {one.address}")
-        await found_each_other(one, two)
+        two.send_command(f"connect {one.address}")
+        await exchange_messages(one, two)
 
     run(work)
 
@@ -112,7 +112,7 @@ def test_both_hosts_talk_to_each_other(we_dial):
     async def work(stack):
         async with Node(NodeConfig()) as node:
             topic = await node.join("news")
-            peer = await started(stack, *(() if we_dial else ("--connect", node.addresses[0])))
+            peer = await start_peer(stack, *(() if we_dial else ("--connect", node.addresses[0])))
             if we_dial:
                 await node.connect(peer.address)
             await peer.until(lambda: peer.mesh.get("news") == 1)
@@ -120,7 +120,7 @@ def test_both_hosts_talk_to_each_other(we_dial):
                 await asyncio.sleep(0.01)
             await topic.publish(b"x" * 900_000)
             await peer.until(lambda: len(peer.messages) == 1)
-            peer.order("say news back")
+            peer.send_command("say news back")
             while (message := await topic.next()).received_from is None:
                 pass
             assert message.data == b"back"
@@ -134,19 +134,19 @@ def test_two_nodes_find_each_other_in_the_dht_through_a_third_that_runs_nothing_
     async def work(stack):
         third = await stack.enter_async_context(PeerProcess("py-point", "--as-a", "dht"))
         flags = ("--dht", "--bootstrap", third.address)
-        one, two = await started(stack, *flags), await started(stack, *flags)
-        await found_each_other(one, two)
+        one, two = await start_peer(stack, *flags), await start_peer(stack, *flags)
+        await exchange_messages(one, two)
 
     run(work)
 
 
-def test_nodes_that_know_only_each_other_s_neighbour_are_a_dht_of_their_own():
+def test_nodes_that_know_only_one_common_node_find_each_other_in_the_dht():
     """Three nodes run over QUIC. The second and the third know only the first, and find each other in the DHT."""
 
     async def work(stack):
-        first = await started(stack, "--dht", "--listen", QUIC)
+        first = await start_peer(stack, "--dht", "--listen", QUIC)
         flags = ("--dht", "--listen", QUIC, "--bootstrap", first.address)
-        others = [await started(stack, *flags) for _ in range(2)]
+        others = [await start_peer(stack, *flags) for _ in range(2)]
         for node in (first, *others):
             await node.until(lambda node=node: node.topics.get("news") == 2)
 
@@ -160,8 +160,8 @@ def test_two_nodes_find_each_other_at_py_libp2p_s_rendezvous_point(host):
     async def work(stack):
         point = await stack.enter_async_context(PeerProcess("py-point", "--as-a", "rendezvous"))
         flags = ("--rendezvous", point.address)
-        one, two = await started(stack, *flags, kind=host), await started(stack, *flags, kind=host)
-        await found_each_other(one, two)
+        one, two = await start_peer(stack, *flags, kind=host), await start_peer(stack, *flags, kind=host)
+        await exchange_messages(one, two)
 
     run(work)
 
@@ -170,15 +170,15 @@ def test_two_nodes_on_py_libp2p_find_each_other_at_our_rendezvous_point():
     async def work(stack):
         async with Node(NodeConfig(rendezvous_point=True)) as point:
             flags = ("--rendezvous", point.addresses[0])
-            one, two = await started(stack, *flags), await started(stack, *flags)
-            await found_each_other(one, two)
+            one, two = await start_peer(stack, *flags), await start_peer(stack, *flags)
+            await exchange_messages(one, two)
             assert point.topic_peers("news") == 2
 
     run(work)
 
 
-def test_who_forges_again_and_again_is_put_out_and_let_go_of_when_it_comes_back():
-    async def subscribed(stack, node):
+def test_a_peer_that_sends_forged_messages_is_kept_out_and_its_new_connection_ends():
+    async def connect_subscriber(stack, node):
         host = Host()
         stack.push_async_callback(host.close)
         host.handle(MESHSUB, lambda stream: None)
@@ -187,21 +187,21 @@ def test_who_forges_again_and_again_is_put_out_and_let_go_of_when_it_comes_back(
         await node.until(lambda: node.topics.get("news") == 1)
         return host, stream
 
-    async def gone(host):
+    async def wait_for_disconnection(host):
         while host.connections:
             await asyncio.sleep(0.02)
 
     async def work(stack):
-        node = await started(stack)
-        attacker, stream = await subscribed(stack, node)
+        node = await start_peer(stack)
+        attacker, stream = await connect_subscriber(stack, node)
         signed = Author(attacker.identity, 1).write("news", b"x", SignaturePolicy.STRICT_SIGN)
         for number in range(20):
             stream.write(frame(encode_rpc(Rpc(messages=(replace(signed, data=b"%d" % number),)))))
-        await gone(attacker)
+        await wait_for_disconnection(attacker)
         with suppress(DialError):
             await attacker.dial(node.address)
-        await gone(attacker)
+        await wait_for_disconnection(attacker)
         await node.until(lambda: node.topics.get("news", 0) == 0)
-        await subscribed(stack, node)
+        await connect_subscriber(stack, node)
 
     run(work)

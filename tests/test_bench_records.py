@@ -8,8 +8,8 @@ import record
 def test_what_is_written_by_hand_stays_and_the_last_run_is_replaced(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A bench\n\nBy hand.\n", encoding="utf-8")
-    record.keep(page, f"{record.LAST_RUN}\nfirst\n")
-    record.keep(page, f"{record.LAST_RUN}\nsecond\n")
+    record.replace_last_run(page, f"{record.LAST_RUN}\nfirst\n")
+    record.replace_last_run(page, f"{record.LAST_RUN}\nsecond\n")
     assert page.read_text(encoding="utf-8") == f"# A bench\n\nBy hand.\n\n{record.LAST_RUN}\nsecond\n"
 
 
@@ -22,4 +22,4 @@ def test_every_bench_has_its_script_and_its_page():
 def test_the_index_is_what_the_pages_say():
     index = record.PAGES / "index.md"
     before = index.read_text(encoding="utf-8")
-    assert record.with_runs(before) == before
+    assert record.updated_index(before) == before

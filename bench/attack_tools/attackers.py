@@ -18,8 +18,9 @@ from time import monotonic
 
 from attacks_on_connections import empty_frames, idle_connections, one_byte_frames
 from attacks_on_relays import disputed_messages, equivocations, exchange_floods, partial_groups
+from children import print_event
 from raw_peer import MESHSUB, Gone, Target
-from scene import Scene, say
+from scene import Scene
 from signatures import EXPENSIVE_KEYS, forged_messages, message_of_small_order
 
 from hearsay.core.language.rpc import Control, Extension, Graft, IWant, Message, PeerInfo, Prune, Rpc, Subscription
@@ -42,8 +43,8 @@ BIG = MIB - 4096
 
 async def discovers_unread(scene: Scene) -> None:
     """Register 120 large records, request all of them 600 times, and read no answer."""
-    for padding in (_padding(), _padding()[:28]):
-        await _register(scene, "stuffed", 60, padding)
+    for padding in (_padding_addresses(), _padding_addresses()[:28]):
+        await _register_records(scene, "stuffed", 60, padding)
     question = frame(encode_message(RendezvousMessage(type=MessageType.DISCOVER, namespace="stuffed")))
 
     async def ask() -> None:
@@ -55,9 +56,9 @@ async def discovers_unread(scene: Scene) -> None:
             await peer.write(stream, question * 100)
             scene.counts["questions"] += 100
             await asyncio.sleep(0.1)
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await scene.again(ask)
+    await scene.repeat(ask)
 
 
 async def unfinished_questions(scene: Scene) -> None:
@@ -70,9 +71,9 @@ async def unfinished_questions(scene: Scene) -> None:
             streams = [peer.open(RENDEZVOUS) for _ in range(20)]
             await asyncio.gather(*(peer.write(stream, question) for stream in streams), return_exceptions=True)
             scene.counts["streams"] += first and 20
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await scene.again(ask)
+    await scene.repeat(ask)
 
 
 async def long_topic_names(scene: Scene) -> None:
@@ -81,14 +82,14 @@ async def long_topic_names(scene: Scene) -> None:
 
     async def subscribe() -> None:
         peer, stream = await scene.member()
-        while left[0] and not scene.over:
+        while left[0] and not scene.is_over:
             left[0] -= 1
             name = urandom(8).hex() + "n" * (BIG - 16)
             await peer.write(stream, frame(encode_rpc(Rpc((Subscription(name, True),)))))
             scene.counts["names"] += 1
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await scene.again(subscribe)
+    await scene.repeat(subscribe)
 
 
 async def expensive_signatures(scene: Scene, kind: str) -> None:
@@ -96,13 +97,13 @@ async def expensive_signatures(scene: Scene, kind: str) -> None:
 
     async def flood() -> None:
         peer, stream = await scene.member("news")
-        while not scene.over:
+        while not scene.is_over:
             messages = forged_messages(kind, MIB - 2000)
             await peer.write(stream, frame(messages))
             scene.counts["MiB"] += 1
             await asyncio.sleep(1)
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def idle_sockets(scene: Scene, count: int = 140) -> None:
@@ -122,7 +123,7 @@ async def idle_sockets(scene: Scene, count: int = 140) -> None:
         finally:
             writer.close()
 
-    await asyncio.gather(*(scene.again(idle) for _ in range(count)))
+    await asyncio.gather(*(scene.repeat(idle) for _ in range(count)))
 
 
 async def slow_validator_flood(scene: Scene, peers: int = 1) -> None:
@@ -133,15 +134,15 @@ async def slow_validator_flood(scene: Scene, peers: int = 1) -> None:
         author = Author(identity, 1)
         peer, stream = await scene.member("slow", source=source, identity=identity)
         for _ in range(40):
-            if scene.over:
+            if scene.is_over:
                 break
-            messages = tuple(_written(author, "slow", b"flood") for _ in range(200))
+            messages = tuple(_signed_message(author, "slow", b"flood") for _ in range(200))
             await peer.write(stream, frame(encode_rpc(Rpc((), messages))))
             scene.counts["messages"] += 200
             await asyncio.sleep(0.05)
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await asyncio.gather(*(scene.again(partial(flood, scene.source(1 + number))) for number in range(peers)))
+    await asyncio.gather(*(scene.repeat(partial(flood, scene.source(1 + number))) for number in range(peers)))
 
 
 async def tiny_rpcs(scene: Scene) -> None:
@@ -152,11 +153,11 @@ async def tiny_rpcs(scene: Scene) -> None:
 
     async def flood() -> None:
         peer, stream = await scene.member("news")
-        while not scene.over:
+        while not scene.is_over:
             await peer.write(stream, piece)
             scene.counts["kB"] += len(piece) // 1000
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def malformed_rpcs(scene: Scene) -> None:
@@ -165,18 +166,18 @@ async def malformed_rpcs(scene: Scene) -> None:
 
     async def flood() -> None:
         peer, _ = await scene.member("news")
-        while not scene.over:
+        while not scene.is_over:
             streams = [peer.open(MESHSUB, nonsense) for _ in range(8)]
             scene.counts["malformed"] += 8
             await peer.drain()
             for _ in range(50):
-                if not any(peer.has(stream) for stream in streams):
+                if not any(peer.is_open(stream) for stream in streams):
                     break
                 await asyncio.sleep(0.005)
             if peer.closed.is_set():
                 raise Gone
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def poisoned_rendezvous(scene: Scene) -> None:
@@ -188,11 +189,11 @@ async def poisoned_rendezvous(scene: Scene) -> None:
             stack.callback(server.close)
             host, port = server.sockets[0].getsockname()[:2]
             tarpits.append(Multiaddr.parse(f"/ip4/{host}/tcp/{port}"))
-        await _register(scene, "meet", 45, tarpits)
-        for padding in (_padding(), _padding()[:28]):
-            await _register(scene, "meet", 40, padding)
-        say({"event": "set"})
-        await scene.until_over()
+        await _register_records(scene, "meet", 45, tarpits)
+        for padding in (_padding_addresses(), _padding_addresses()[:28]):
+            await _register_records(scene, "meet", 40, padding)
+        print_event({"event": "set"})
+        await scene.wait_until_over()
 
 
 async def _tarpit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -208,7 +209,7 @@ async def names_in_unverified_messages(scene: Scene) -> None:
 
     async def flood() -> None:
         peer, stream = await scene.member("news")
-        while left[0] and not scene.over:
+        while left[0] and not scene.is_over:
             left[0] -= 1
             messages: list[Message] = []
             for place in range(7000):
@@ -217,9 +218,9 @@ async def names_in_unverified_messages(scene: Scene) -> None:
             await peer.write(stream, frame(encode_rpc(Rpc((), tuple(messages)))[:MIB]))
             scene.counts["MiB"] += 1
             await asyncio.sleep(0.05)
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def stopped_peers(scene: Scene) -> None:
@@ -230,12 +231,12 @@ async def stopped_peers(scene: Scene) -> None:
     await asyncio.sleep(1)
     for peer, _ in peers:
         peer.stop_reading()
-    await scene.until_over()
+    await scene.wait_until_over()
 
 
 async def same_data_two_topics(scene: Scene) -> None:
     """Wait. This is no attack: honest nodes publish the same unsigned data in two topics."""
-    await scene.until_over()
+    await scene.wait_until_over()
 
 
 async def unread_streams(scene: Scene) -> None:
@@ -248,9 +249,9 @@ async def unread_streams(scene: Scene) -> None:
             streams = [peer.open(IDENTIFY) for _ in range(20)]
             await asyncio.gather(*(peer.write(stream, chatter) for stream in streams), return_exceptions=True)
             scene.counts["streams"] += 20
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await asyncio.gather(*(scene.again(partial(talk, scene.source(1 + number // 10))) for number in range(20)))
+    await asyncio.gather(*(scene.repeat(partial(talk, scene.source(1 + number // 10))) for number in range(20)))
 
 
 async def kept_messages(scene: Scene, topic: str = "news", budget: int = 300) -> None:
@@ -261,14 +262,14 @@ async def kept_messages(scene: Scene, topic: str = "news", budget: int = 300) ->
         identity = PrivateKey.generate()
         author = Author(identity, 1)
         peer, stream = await scene.member(topic, identity=identity)
-        while left[0] and not scene.over:
+        while left[0] and not scene.is_over:
             left[0] -= 1
-            message = _written(author, topic, bytes(BIG))
+            message = _signed_message(author, topic, bytes(BIG))
             await peer.write(stream, frame(encode_rpc(Rpc((), (message,)))))
             scene.counts["MiB"] += 1
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def wanted_messages(scene: Scene) -> None:
@@ -282,17 +283,17 @@ async def wanted_messages(scene: Scene) -> None:
         peer, stream = await scene.member("news", identity=identity)
         ids: list[bytes] = []
         for _ in range(100):
-            if scene.over:
+            if scene.is_over:
                 break
-            message = _written(author, "news", bytes(BIG))
+            message = _signed_message(author, "news", bytes(BIG))
             ids.append(by_author("news", author.peer, message.seqno, message.data))
             await peer.write(stream, frame(encode_rpc(Rpc((), (message,)))))
             scene.counts["MiB"] += 1
             if len(ids) % 20 == 0:
                 await greedy.write(wants, frame(encode_rpc(Rpc(control=Control(iwant=(IWant(tuple(ids)),))))))
-        await scene.hold(peer, greedy)
+        await scene.hold_connections(peer, greedy)
 
-    await scene.again(ask)
+    await scene.repeat(ask)
 
 
 async def unfinished_rpcs(scene: Scene) -> None:
@@ -303,9 +304,9 @@ async def unfinished_rpcs(scene: Scene) -> None:
         peer, stream = await scene.member()
         await peer.write(stream, most)
         scene.counts["unfinished"] += 1
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
-    await asyncio.gather(*(scene.again(talk) for _ in range(100)))
+    await asyncio.gather(*(scene.repeat(talk) for _ in range(100)))
 
 
 async def grafting_sybils(scene: Scene) -> None:
@@ -313,12 +314,12 @@ async def grafting_sybils(scene: Scene) -> None:
 
     async def graft() -> None:
         peer, stream = await scene.member("news", graft=True)
-        while not scene.over:
+        while not scene.is_over:
             await asyncio.sleep(1)
             await peer.write(stream, frame(encode_rpc(Rpc(control=Control(graft=(Graft("news"),))))))
             scene.counts["grafts"] += 1
 
-    await asyncio.gather(*(scene.again(graft) for _ in range(60)))
+    await asyncio.gather(*(scene.repeat(graft) for _ in range(60)))
 
 
 async def replays(scene: Scene) -> None:
@@ -338,11 +339,11 @@ async def replays(scene: Scene) -> None:
                 )
 
         peer.on_rpcs = listen
-        while len(recorded) < 20 and not scene.over and not peer.closed.is_set():
+        while len(recorded) < 20 and not scene.is_over and not peer.closed.is_set():
             await asyncio.sleep(0.05)
         peer.close()
 
-    while len(recorded) < 20 and not scene.over:
+    while len(recorded) < 20 and not scene.is_over:
         with suppress(Gone):
             await record()
     await asyncio.sleep(4)
@@ -353,11 +354,11 @@ async def replays(scene: Scene) -> None:
             await peer.write(stream, frame(b"\x12" + varint(len(message)) + message))
             scene.counts["replayed"] += 1
         await asyncio.sleep(1)
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
     with suppress(Gone):
         await repeat()
-    await scene.until_over()
+    await scene.wait_until_over()
 
 
 async def unasked_records(scene: Scene) -> None:
@@ -367,7 +368,7 @@ async def unasked_records(scene: Scene) -> None:
 
     async def flood() -> None:
         peer, stream = await scene.member("news")
-        while not scene.over:
+        while not scene.is_over:
             infos: list[PeerInfo] = []
             for stranger in strangers:
                 name = peer_id_of(stranger.public)
@@ -379,7 +380,7 @@ async def unasked_records(scene: Scene) -> None:
             strangers[:] = [PrivateKey.generate() for _ in range(64)]
             await asyncio.sleep(0.02)
 
-    await scene.again(flood)
+    await scene.repeat(flood)
 
 
 async def small_order_keys(scene: Scene) -> None:
@@ -387,12 +388,12 @@ async def small_order_keys(scene: Scene) -> None:
 
     async def speak() -> None:
         peer, stream = await scene.member("news")
-        while not scene.over:
+        while not scene.is_over:
             await peer.write(stream, frame(message_of_small_order(b"forged " + urandom(4))))
             scene.counts["forged"] += 1
             await asyncio.sleep(0.2)
 
-    await scene.again(speak)
+    await scene.repeat(speak)
 
 
 async def terminal_control(scene: Scene) -> None:
@@ -402,13 +403,13 @@ async def terminal_control(scene: Scene) -> None:
 
     async def speak() -> None:
         peer, stream = await scene.member("news", identity=identity)
-        while not scene.over:
+        while not scene.is_over:
             data = b"hello\r\n\x1b]0;owned\x07\x1b[2Jforged line \xc2\x9b31m"
-            await peer.write(stream, frame(encode_rpc(Rpc((), (_written(author, "news", data),)))))
+            await peer.write(stream, frame(encode_rpc(Rpc((), (_signed_message(author, "news", data),)))))
             scene.counts["messages"] += 1
             await asyncio.sleep(0.2)
 
-    await scene.again(speak)
+    await scene.repeat(speak)
 
 
 ATTACKS: dict[str, Callable[[Scene], Awaitable[None]]] = {
@@ -448,16 +449,16 @@ ATTACKS: dict[str, Callable[[Scene], Awaitable[None]]] = {
 }
 
 
-def _written(author: Author, topic: str, data: bytes) -> Message:
+def _signed_message(author: Author, topic: str, data: bytes) -> Message:
     return author.write(topic, data, SignaturePolicy.STRICT_SIGN)
 
 
-def _padding() -> list[Multiaddr]:
+def _padding_addresses() -> list[Multiaddr]:
     """Return addresses for a record of nearly 8 KiB; the first 28 make a record of nearly 4 KiB."""
     return [Multiaddr.parse(f"/dns4/{'p' * 110}{number:03}.invalid/tcp/1") for number in range(60)]
 
 
-async def _register(scene: Scene, namespace: str, count: int, addresses: list[Multiaddr]) -> None:
+async def _register_records(scene: Scene, namespace: str, count: int, addresses: list[Multiaddr]) -> None:
     """Register a record under `count` new peer ids, one after the other; stop after nine refused connections."""
     refused = 0
     for place in range(count):
@@ -468,7 +469,7 @@ async def _register(scene: Scene, namespace: str, count: int, addresses: list[Mu
             peer = await scene.connect(scene.source(1 + place % 4), identity)
         except Gone:
             refused += 1
-            if refused > 8 or scene.over:
+            if refused > 8 or scene.is_over:
                 return
             continue
         answered = asyncio.Event()
@@ -485,29 +486,29 @@ async def _register(scene: Scene, namespace: str, count: int, addresses: list[Mu
 
 async def run(flags: argparse.Namespace) -> None:
     until = monotonic() + flags.seconds
-    relays = tuple(map(target_of, filter(None, flags.relays.split(","))))
+    relays = tuple(map(to_target, filter(None, flags.relays.split(","))))
     names = list(ATTACKS)
     part, parts = map(int, flags.part.split("/"))
     chosen = names[part::parts] if flags.attack == "all" else [flags.attack]
     without = set(flags.without.split(","))
     scenes = {
-        name: Scene(target_of(flags.target), 20 + names.index(name), until, relays, flags.addresses)
+        name: Scene(to_target(flags.target), 20 + names.index(name), until, relays, flags.addresses)
         for name in chosen
         if name not in without
     }
-    await asyncio.gather(*(_bounded(name, scene) for name, scene in scenes.items()))
+    await asyncio.gather(*(_run_until_over(name, scene) for name, scene in scenes.items()))
     counts = {name: dict(scene.counts) for name, scene in scenes.items()}
     peers = sorted(peer.hex() for scene in scenes.values() for peer in scene.peers)
-    say({"event": "done", "counts": counts, "peers": peers})
+    print_event({"event": "done", "counts": counts, "peers": peers})
 
 
-async def _bounded(name: str, scene: Scene) -> None:
+async def _run_until_over(name: str, scene: Scene) -> None:
     with suppress(Gone, TimeoutError):
         async with asyncio.timeout(scene.until - monotonic() + 1):
             await ATTACKS[name](scene)
 
 
-def target_of(address: str) -> Target:
+def to_target(address: str) -> Target:
     endpoint = Multiaddr.parse(address).tcp_endpoint
     if endpoint is None:
         raise ValueError(f"{address}: not an address of TCP")

@@ -24,10 +24,10 @@ async def idle_connections(scene: Scene) -> None:
     async def idle(source: str) -> None:
         async with dialling:
             peer = await scene.connect(source)
-        await scene.hold(peer)
+        await scene.hold_connections(peer)
 
     sources = [f"127.{scene.network}.{100 + place // 200}.{1 + place % 200}" for place in range(IDLE)]
-    await asyncio.gather(*(scene.again(lambda source=source: idle(source)) for source in sources))
+    await asyncio.gather(*(scene.repeat(lambda source=source: idle(source)) for source in sources))
 
 
 async def one_byte_frames(scene: Scene) -> None:
@@ -44,13 +44,13 @@ async def empty_frames(scene: Scene) -> None:
 async def _flood(scene: Scene, frames: list[bytes]) -> None:
     async def flood(source: str) -> None:
         peer = await scene.connect(source)
-        while not scene.over:
+        while not scene.is_over:
             peer.send_sealed(frames)
             scene.counts["frames"] += len(frames)
             await peer.drain()
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(scene.again(lambda source=source: flood(source)) for source in _sources(scene)))
+    await asyncio.gather(*(scene.repeat(lambda source=source: flood(source)) for source in _sources(scene)))
 
 
 def _sources(scene: Scene) -> Iterator[str]:

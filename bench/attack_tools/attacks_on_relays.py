@@ -54,13 +54,13 @@ async def disputed_messages(scene: Scene) -> None:
 
         async def speak() -> None:
             peer, stream = await scene.member("news", target=target)
-            while left and not scene.over:
+            while left and not scene.is_over:
                 await peer.write(stream, frame(left.pop()))
                 scene.counts["disputed"] += 1
                 await asyncio.sleep(0.02)
-            await scene.hold(peer)
+            await scene.hold_connections(peer)
 
-        await scene.again(speak)
+        await scene.repeat(speak)
 
     await asyncio.gather(*map(tell, (scene.target, *scene.relays)))
 
@@ -71,7 +71,7 @@ async def equivocations(scene: Scene) -> None:
     async def speak() -> None:
         identity = PrivateKey.generate()
         speakers = [await scene.member("news", target=target) for target in (scene.target, *scene.relays)]
-        while not scene.over:
+        while not scene.is_over:
             number = int.from_bytes(urandom(6), "big")
             for place, (peer, stream) in enumerate(speakers):
                 data = urandom(8) if place else REJECTED
@@ -80,7 +80,7 @@ async def equivocations(scene: Scene) -> None:
                 await asyncio.sleep(0.05)
             scene.counts["pairs"] += 1
 
-    await scene.again(speak)
+    await scene.repeat(speak)
 
 
 async def exchange_floods(scene: Scene) -> None:
@@ -97,7 +97,7 @@ async def exchange_floods(scene: Scene) -> None:
 
     async def prune() -> None:
         peer, stream = await scene.member("news", graft=True)
-        while not scene.over:
+        while not scene.is_over:
             names = [PrivateKey.generate() for _ in range(64)]
             infos: list[PeerInfo] = []
             for name in names:
@@ -109,7 +109,7 @@ async def exchange_floods(scene: Scene) -> None:
             await asyncio.sleep(0.25)
 
     async with server:
-        await asyncio.gather(*(scene.again(prune) for _ in range(2)))
+        await asyncio.gather(*(scene.repeat(prune) for _ in range(2)))
     scene.counts["dials"] = a_second.total()
     scene.counts["dials in a second"] = max(a_second.values(), default=0)
 
@@ -120,7 +120,7 @@ async def partial_groups(scene: Scene, right: bool = False) -> None:
 
     async def open_groups() -> None:
         peer, stream = await _partial_peer(scene)
-        while not scene.over:
+        while not scene.is_over:
             groups = [urandom(GROUP_BYTES) for _ in range(50)]
             said = [
                 Partial("parts", group, part + group) if right else Partial("parts", group, None, b"\x80")
@@ -130,7 +130,7 @@ async def partial_groups(scene: Scene, right: bool = False) -> None:
             scene.counts["groups"] += len(groups)
             await asyncio.sleep(0.02)
 
-    await scene.again(open_groups)
+    await scene.repeat(open_groups)
 
 
 async def _partial_peer(scene: Scene) -> tuple[RawPeer, int]:

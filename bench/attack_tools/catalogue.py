@@ -36,7 +36,7 @@ def meshes(outcome: Outcome) -> str:
     return f"honest in the mesh: {seen[0][1]} before, {min(honest for _, honest in seen)} at worst"
 
 
-def _stopped(outcome: Outcome) -> str:
+def _time_in_mesh(outcome: Outcome) -> str:
     during = outcome.reports[:-1]
     inside = [place for place, report in enumerate(during) if outcome.members(report)[0]]
     if not inside:
@@ -71,7 +71,7 @@ ATTACKS = (
            seconds=70,
            seen=lambda outcome: "not met" if outcome.met_s is None else f"met after {outcome.met_s:.1f} s"),
     Attack("names-in-unverified-messages", "only names of verified messages are kept", traced=True),
-    Attack("stopped-peers", "out of the mesh within 30 s", seconds=45, seen=_stopped),
+    Attack("stopped-peers", "out of the mesh within 30 s", seconds=45, seen=_time_in_mesh),
     Attack("same-data-two-topics", "ids are over topic and data", ("--plain",), None, ("--plain",)),
     Attack("bytes-kept/unread-streams", "16 MiB a peer, 32 an address"),
     Attack("bytes-kept/message-cache", "bytes of the cache"),
@@ -81,9 +81,9 @@ ATTACKS = (
     Attack("bytes-kept/unfinished-rpcs", "32 MiB an address"),
     Attack("grafting-sybils", "few places of a mesh for one address", seen=meshes),
     Attack("replays", "none while the id is remembered", FORGETFUL, None, seconds=14,
-           seen=lambda outcome: _again(outcome)),
+           seen=lambda outcome: _redeliveries(outcome)),
     Attack("replays/refused", "not delivered again", (*FORGETFUL, "--refuse-replays"), None, seconds=14,
-           seen=lambda outcome: _again(outcome)),
+           seen=lambda outcome: _redeliveries(outcome)),
     Attack("unasked-records", "not looked at", (), None,
            seen=lambda outcome: f"{outcome.last.get('learnt', 0)} learnt"),
     Attack("small-order-keys", "refused, with and without libsodium", seen=lambda outcome: _forged(outcome)),
@@ -106,7 +106,7 @@ ATTACKS = (
 )  # fmt: skip
 
 
-def _again(outcome: Outcome) -> str:
+def _redeliveries(outcome: Outcome) -> str:
     sent = sum(counts.get("replayed", 0) for counts in outcome.counts.values())
     return f"{outcome.last.get('again', 0)} of {sent} delivered again"
 

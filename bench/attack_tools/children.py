@@ -16,6 +16,11 @@ HERE = Path(__file__).parent
 SOURCES = HERE.parent.parent / "src"
 
 
+def print_event(event: dict[str, object]) -> None:
+    """Print an event of a child process as a line of JSON."""
+    print(json.dumps(event), flush=True)
+
+
 class Child:
     """A child process. `async with` starts it and kills it. `events` are its printed lines, each with its time."""
 
@@ -50,12 +55,12 @@ class Child:
     def ended(self) -> bool:
         return self._process.returncode is not None
 
-    def order(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         assert self._process.stdin is not None
         with suppress(ConnectionError):
             self._process.stdin.write(line.encode() + b"\n")
 
-    async def says(self, event: str, within_s: float, since: float = 0.0) -> dict | None:
+    async def next_event(self, event: str, within_s: float, since: float = 0.0) -> dict | None:
         """Return the first event of this kind since a time of `monotonic`, or None.
 
         None is returned after `within_s` seconds, or when the process ends.
@@ -88,10 +93,10 @@ class Child:
 
     @property
     def peak_mb(self) -> float:
-        """The highest resident memory since `forget_peak`, in MB."""
+        """The highest resident memory since `reset_peak`, in MB."""
         return self._status("VmHWM")
 
-    def forget_peak(self) -> None:
+    def reset_peak(self) -> None:
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def _status(self, name: str) -> float:

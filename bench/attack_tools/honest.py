@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections import Counter
 from hashlib import sha256
 from time import monotonic
 
+from children import print_event
 from members import GoMember, ManyAddresses, Member, OurMember
 
 from hearsay.libp2p.host import Host
@@ -27,7 +27,7 @@ DIAL_SECONDS = 5.0
 STEP_S = 0.02
 
 
-class Company:
+class HonestPeers:
     def __init__(self, flags: argparse.Namespace) -> None:
         self.flags = flags
         self.topics = PLAIN if flags.plain else (flags.topic,)
@@ -40,36 +40,38 @@ class Company:
         self.dials = self.dialled = 0
         self.refusals: Counter[str] = Counter()
         self.late: list[float] = []
-        self.busy = False
+        self.is_publishing = False
 
     async def run(self) -> None:
         policy = SignaturePolicy.STRICT_NO_SIGN if self.flags.plain else None
         for place, member in enumerate(self.members):
-            await member.join(self.topics, policy, lambda topic, digest, place=place: self.came(place, topic, digest))
+            await member.join(
+                self.topics, policy, lambda topic, digest, place=place: self.note_arrival(place, topic, digest)
+            )
         try:
             async with asyncio.timeout(60):
                 while not all(member.meshed(self.topics) for member in self.members):
                     await asyncio.sleep(0.05)
-            say({"event": "ready", "relays": [member.address for member in self.members]})
+            print_event({"event": "ready", "relays": [member.address for member in self.members]})
             work = [self.publish(place) for place in range(len(self.members))]
-            tasks = [asyncio.ensure_future(each) for each in (*work, self.newcomers(), self.watch())]
-            await self.obey()
+            tasks = [asyncio.ensure_future(each) for each in (*work, self.newcomers(), self.measure_loop_delays())]
+            await self.run_commands()
             for task in tasks:
                 task.cancel()
         finally:
             for member in self.members:
                 await member.close()
 
-    async def obey(self) -> None:
+    async def run_commands(self) -> None:
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while order := (await reader.readline()).decode().strip():
             if order == "report":
                 self.report()
             else:
-                self.busy = order == "publish"
+                self.is_publishing = order == "publish"
 
-    def came(self, place: int, topic: int, digest: bytes) -> None:
+    def note_arrival(self, place: int, topic: int, digest: bytes) -> None:
         key = topic, digest
         if key in self.published:
             self.arrived[place].setdefault(key, monotonic() - self.published[key])
@@ -78,7 +80,7 @@ class Company:
         flags, count = self.flags, 0
         await asyncio.sleep(place / len(self.members) / flags.rate)
         while True:
-            if self.busy:
+            if self.is_publishing:
                 data = (b"honest %d %d " % (place, count)).ljust(flags.size, b".")
                 count += 1
                 for offset, topic in enumerate(self.topics):
@@ -89,7 +91,7 @@ class Company:
     async def newcomers(self) -> None:
         while True:
             await asyncio.sleep(1)
-            if not self.busy:
+            if not self.is_publishing:
                 continue
             host = Host()
             self.dials += 1
@@ -108,7 +110,7 @@ class Company:
             finally:
                 await host.close()
 
-    async def watch(self) -> None:
+    async def measure_loop_delays(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
@@ -118,7 +120,7 @@ class Company:
     def report(self) -> None:
         delays = sorted(delay for arrived in self.arrived for delay in arrived.values())
         due = len(self.published) * (len(self.members) - 1)
-        say(
+        print_event(
             {
                 "event": "report",
                 "due": due,
@@ -140,10 +142,6 @@ def _quantile(ordered: list[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
-def say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
@@ -156,7 +154,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=200)
     flags = parser.parse_args()
     with asyncio.Runner(loop_factory=lambda: ManyAddresses(flags.network)) as runner:
-        runner.run(Company(flags).run())
+        runner.run(HonestPeers(flags).run())
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class GoMember:
         return all(self._process.topics.get(name) and self._process.mesh.get(name) for name in topics)
 
     async def publish(self, topic: str, data: bytes) -> None:
-        self._process.order(f"say {topic} {data.decode()}")
+        self._process.send_command(f"say {topic} {data.decode()}")
 
     async def close(self) -> None:
         self._task.cancel()

@@ -45,37 +45,37 @@ class Outcome:
         return len(mesh & self.attackers), len(mesh - self.attackers)
 
 
-def peer_of(address: str) -> str:
+def peer_in_hex(address: str) -> str:
     peer = Multiaddr.parse(address).peer
     assert peer is not None
     return peer.hex()
 
 
-def delivered(outcome: Outcome) -> str:
+def delivered_shares(outcome: Outcome) -> str:
     parts: list[str] = []
-    for company in outcome.honest:
-        if not company.get("due"):
+    for group in outcome.honest:
+        if not group.get("due"):
             parts.append("?")
             continue
-        share = 100 * company["arrived"] / company["due"]
-        text = "100 %" if company["arrived"] == company["due"] else f"{min(share, 99.9):.1f} %"
-        if company["dialled"] < company["dials"]:
-            text += f", {company['dialled']} of {company['dials']} dials"
-        if company["starved"]:
-            text += f", {company['starved']} received nothing"
+        share = 100 * group["arrived"] / group["due"]
+        text = "100 %" if group["arrived"] == group["due"] else f"{min(share, 99.9):.1f} %"
+        if group["dialled"] < group["dials"]:
+            text += f", {group['dialled']} of {group['dials']} dials"
+        if group["starved"]:
+            text += f", {group['starved']} received nothing"
         parts.append(text)
     parts += [f"AN HONEST PEER IS KEPT OUT: {why}" for why in outcome.kept_out]
     return "; ".join(parts)
 
 
-def taken(outcome: Outcome) -> str:
+def sent_amounts(outcome: Outcome) -> str:
     """Return the amount that the attackers could send. Memory can be compared only for equal amounts."""
     counts = next(iter(outcome.counts.values()), {}) if len(outcome.counts) == 1 else {}
     return ", ".join(f"{counts[what]:,} {what} sent" for what in ("MiB", "kB", "names", "streams") if what in counts)
 
 
-def slowest(outcome: Outcome) -> str:
-    return "; ".join(milliseconds(company.get("p99_s")) for company in outcome.honest)
+def slowest_deliveries(outcome: Outcome) -> str:
+    return "; ".join(milliseconds(group.get("p99_s")) for group in outcome.honest)
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -84,31 +84,31 @@ def milliseconds(seconds: float | None) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def row(name: str, limit: str, outcome: Outcome, seen: str, go: Outcome | None, go_seen: str) -> str:
+def table_row(name: str, limit: str, outcome: Outcome, seen: str, go: Outcome | None, go_seen: str) -> str:
     cells = [f"`{name}`", limit, f"{outcome.memory_mb:+.0f} MB", f"{outcome.cpu_s:.1f} s of {outcome.seconds:.0f}",
-             milliseconds(outcome.delay_s), delivered(outcome), slowest(outcome),
+             milliseconds(outcome.delay_s), delivered_shares(outcome), slowest_deliveries(outcome),
              "" if outcome.later_mb is None else f"{outcome.later_mb:+.0f} MB",
              outcome.ended.replace("\n", " ").replace("|", "/") or seen]  # fmt: skip
     if go is not None:
-        cells += [f"{go.memory_mb:+.0f} MB", f"{go.cpu_s:.1f} s", delivered(go), slowest(go),
+        cells += [f"{go.memory_mb:+.0f} MB", f"{go.cpu_s:.1f} s", delivered_shares(go), slowest_deliveries(go),
                   go.ended.replace("\n", " ").replace("|", "/") or go_seen]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
 
-HEAD = ("attack", "stated limit", "memory above idle", "CPU", "longest loop delay", "honest delivered", "p99",
+HEADINGS = ("attack", "stated limit", "memory above idle", "CPU", "longest loop delay", "honest delivered", "p99",
         "a minute later", "seen")  # fmt: skip
-GO_HEAD = ("Go: memory", "CPU", "honest delivered", "p99", "seen")
+GO_HEADINGS = ("Go: memory", "CPU", "honest delivered", "p99", "seen")
 
 
 def print_processes(outcome: Outcome) -> None:
     """Print CPU time and delay of the event loop for each process; a late honest process delays its own messages."""
     print(f"    node: {outcome.cpu_s:.0f} s of CPU, {milliseconds(outcome.delay_s)} late at most")
     print(f"    attackers: {outcome.attackers_cpu_s:.0f} s of CPU")
-    for place, (company, cpu_s) in enumerate(zip(outcome.honest, outcome.honest_cpu_s, strict=False)):
-        late, most = (milliseconds(company.get(name)) for name in ("late_p99_s", "late_max_s"))
-        times = ", ".join(f"{name} {milliseconds(company.get(f'{name}_s'))}" for name in ("p50", "p99", "max"))
-        refused = ", ".join(f"{count} {why}" for why, count in company.get("refusals", {}).items()) or "none"
+    for place, (group, cpu_s) in enumerate(zip(outcome.honest, outcome.honest_cpu_s, strict=False)):
+        late, most = (milliseconds(group.get(name)) for name in ("late_p99_s", "late_max_s"))
+        times = ", ".join(f"{name} {milliseconds(group.get(f'{name}_s'))}" for name in ("p50", "p99", "max"))
+        refused = ", ".join(f"{count} {why}" for why, count in group.get("refusals", {}).items()) or "none"
         print(f"    honest {place}: {cpu_s:.0f} s of CPU, late {late} (p99), {most} (max); messages {times}; "
-              f"{company.get('arrived')} of {company.get('due')}; "
-              f"{company.get('dialled')} of {company.get('dials')} dials, refused: {refused}")  # fmt: skip
+              f"{group.get('arrived')} of {group.get('due')}; "
+              f"{group.get('dialled')} of {group.get('dials')} dials, refused: {refused}")  # fmt: skip
     print()

@@ -53,7 +53,7 @@ class RawPeer:
         """Called with stream and received bytes of streams that this peer opened, including protocol negotiation."""
         self.sent_bytes = 0
         self._windows: dict[int, int] = {}
-        self._room = asyncio.Event()
+        self._window_opened = asyncio.Event()
         self._next = 1
         self._incoming: dict[int, Listener] = {}
         self._pump: asyncio.Task[None] | None = None
@@ -115,10 +115,10 @@ class RawPeer:
         view = memoryview(data)
         while view:
             while (window := self._windows.get(stream)) == 0:
-                self._room.clear()
+                self._window_opened.clear()
                 if self.closed.is_set():
                     raise Gone("the connection is closed")
-                await self._room.wait()
+                await self._window_opened.wait()
             if window is None or self.closed.is_set():
                 raise Gone("the stream is gone")
             piece = bytes(view[: min(window, _PIECE)])
@@ -127,7 +127,7 @@ class RawPeer:
             self.send(_data(stream, piece))
             await self.drain()
 
-    def has(self, stream: int) -> bool:
+    def is_open(self, stream: int) -> bool:
         return stream in self._windows and not self.closed.is_set()
 
     def stop_reading(self) -> None:
@@ -144,21 +144,21 @@ class RawPeer:
 
     def _end(self) -> None:
         self.closed.set()
-        self._room.set()
+        self._window_opened.set()
 
     async def _read(self, data: bytes) -> None:
         buffer = bytearray()
         with suppress(OSError, ProtocolError, Gone):
             while True:
                 buffer += data
-                self._take(buffer)
+                self._receive_frames(buffer)
                 received = await self._reader.read(1 << 18)
                 if not received:
                     break
                 data = self._channel.open(received)
         self._end()
 
-    def _take(self, buffer: bytearray) -> None:
+    def _receive_frames(self, buffer: bytearray) -> None:
         answers: list[bytes] = []
         while len(buffer) >= HEADER.size:
             _, kind, flags, stream, length = HEADER.unpack_from(buffer)
@@ -173,11 +173,11 @@ class RawPeer:
             elif kind == FrameType.GO_AWAY:
                 self._end()
             else:
-                self._stream_frame(kind, flags, stream, length, payload, answers)
+                self._receive_stream_frame(kind, flags, stream, length, payload, answers)
         if answers:
             self.send(*answers)
 
-    def _stream_frame(
+    def _receive_stream_frame(
         self, kind: int, flags: int, stream: int, length: int, payload: bytes, answers: list[bytes]
     ) -> None:
         if flags & Flag.SYN and stream % 2 == 0:
@@ -187,16 +187,16 @@ class RawPeer:
         if kind == FrameType.WINDOW_UPDATE:
             if stream in self._windows:
                 self._windows[stream] += length
-                self._room.set()
+                self._window_opened.set()
         elif payload:
             answers.append(HEADER.pack(0, FrameType.WINDOW_UPDATE, 0, stream, len(payload)))
-            self._said(stream, payload, answers)
+            self._receive_payload(stream, payload, answers)
         if flags & Flag.RST:
             self._windows.pop(stream, None)
             self._incoming.pop(stream, None)
-            self._room.set()
+            self._window_opened.set()
 
-    def _said(self, stream: int, payload: bytes, answers: list[bytes]) -> None:
+    def _receive_payload(self, stream: int, payload: bytes, answers: list[bytes]) -> None:
         listener = self._incoming.get(stream)
         if listener is None:
             if self.on_data is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -39,7 +38,7 @@ class Scene:
         self._turn = 0
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return monotonic() >= self.until
 
     def source(self, number: int = 1) -> str:
@@ -83,23 +82,19 @@ class Scene:
                 await peer.pubsub.wait()
         return peer, stream
 
-    async def again(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         """Repeat the work until the attack is over, and count each time that the target ended it."""
-        while not self.over:
+        while not self.is_over:
             with suppress(Gone):
                 await work()
-            if not self.over:
+            if not self.is_over:
                 self.counts["cut off"] += 1
                 await asyncio.sleep(AGAIN_SECONDS)
 
-    async def hold(self, *peers: RawPeer) -> None:
+    async def hold_connections(self, *peers: RawPeer) -> None:
         """Stay connected until the end, or until the target has ended all connections."""
-        while not self.over and any(not peer.closed.is_set() for peer in peers):
+        while not self.is_over and any(not peer.closed.is_set() for peer in peers):
             await asyncio.sleep(0.1)
 
-    async def until_over(self) -> None:
+    async def wait_until_over(self) -> None:
         await asyncio.sleep(max(0.0, self.until - monotonic()))
-
-
-def say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from time import monotonic
+
+from children import print_event
 
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--topic", default="meet")
     parser.add_argument("--within", type=float, default=60)
     flags = parser.parse_args()
-    print(json.dumps({"event": "met", "seconds": asyncio.run(seek(flags.point, flags.topic, flags.within))}))
+    print_event({"event": "met", "seconds": asyncio.run(seek(flags.point, flags.topic, flags.within))})
 
 
 if __name__ == "__main__":

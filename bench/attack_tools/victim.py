@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import resource
 from collections import Counter
 from pathlib import Path
+
+from children import print_event
 
 from hearsay.node.config import NodeConfig
 from hearsay.node.node import Node
@@ -68,7 +69,10 @@ class Victim:
 
     async def run(self) -> None:
         async with self.node as node:
-            tasks = [asyncio.ensure_future(self.read(await node.join("news"))), asyncio.ensure_future(self.watch())]
+            tasks = [
+                asyncio.ensure_future(self.read(await node.join("news"))),
+                asyncio.ensure_future(self.measure_loop_delay()),
+            ]
             if self.flags.slow_validator is not None:
                 tasks.append(asyncio.ensure_future(self.read(await node.join("slow"))))
                 node.add_validator("slow", self.validate)
@@ -82,7 +86,7 @@ class Victim:
                 for name in ("plain-a", "plain-b"):
                     topic = await node.join(name, signatures=SignaturePolicy.STRICT_NO_SIGN)
                     tasks.append(asyncio.ensure_future(self.read(topic)))
-            say({"event": "listening", "address": node.addresses[0]})
+            print_event({"event": "listening", "address": node.addresses[0]})
             while True:
                 await asyncio.sleep(1)
                 self.report()
@@ -110,7 +114,7 @@ class Victim:
         await asyncio.sleep(self.flags.slow_validator)
         return True
 
-    async def watch(self) -> None:
+    async def measure_loop_delay(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
@@ -122,12 +126,8 @@ class Victim:
         learnt = len(self.node._discovery.known)  # type: ignore[attr-defined]
         groups = len(self.node._running.router.strategy.partials.groups) if self.flags.parts else 0  # type: ignore[attr-defined]
         kept = {"mesh": mesh, "learnt": learnt, "groups": groups, "kept_out": self.kept_out}
-        say({"event": "report", "loop_delay_s": self.delay_s, **kept, **self.counts})
+        print_event({"event": "report", "loop_delay_s": self.delay_s, **kept, **self.counts})
         self.delay_s = 0.0
-
-
-def say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def same_peers(ours: Mapping[str, Any], theirs: Mapping[str, Any], *kinds: str) 
     return all(_filled(ours[kind]) == _filled(theirs[kind]) for kind in kinds)
 
 
-def shrunk(sequence: dict[str, Any], differs: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def shrink(sequence: dict[str, Any], differs: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Return the sequence without the steps that are not needed for `differs` to be true."""
     length = max(1, len(sequence["steps"]) // 2)
     while length:

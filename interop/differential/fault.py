@@ -11,7 +11,7 @@ from replay import Comparison
 from sequence_parts import SECOND
 
 Step = dict[str, Any]
-BEAT: Step = {"event": "heartbeat"}
+HEARTBEAT: Step = {"event": "heartbeat"}
 
 
 class Fault(NamedTuple):
@@ -37,9 +37,9 @@ class Fault(NamedTuple):
         """
         second, steps = 0, list[Step]()
         for number, step in enumerate(self.steps):
-            at = second * SECOND + (SECOND // 2 if step is BEAT else first + 1_000 * number)
+            at = second * SECOND + (SECOND // 2 if step is HEARTBEAT else first + 1_000 * number)
             steps.append({"at": at, **step})
-            second += step is BEAT
+            second += step is HEARTBEAT
         own = {**parameters, **self.parameters}
         return {"name": self.name, "parameters": own, "messages": messages, "steps": steps}
 
@@ -65,11 +65,11 @@ def rate(peer: str, score: float) -> Step:
     return {"event": "application_score", "peer": peer, "score": score}
 
 
-def show(comparison: Comparison, faults: Iterable[Fault], sequence_of: Callable[[Fault], dict[str, Any]]) -> None:
+def show(comparison: Comparison, faults: Iterable[Fault], to_sequence: Callable[[Fault], dict[str, Any]]) -> None:
     """Play the differences on both sides, and print the results of the last steps."""
     with comparison.driver() as driver, comparison.like():
         for fault in faults:
-            given = sequence_of(fault)
+            given = to_sequence(fault)
             theirs, ours = driver.play(given), play(given, comparison.implementation)[-1]
             seen = theirs.get("error") or {kind: theirs["steps"][-1][kind] for kind in fault.expected}
             print(f"{fault.name}\n  {json.dumps(given)}")

@@ -1,8 +1,8 @@
 """Known differences of go's router, each as narrow as possible.
 
 The docstring of a difference describes go's router, unless it names Hearsay. If a difference changes only the sent
-parts, `Alike` removes these parts from the results of the step, and the comparison goes on. A difference of the
-routers' states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+parts, `KnownDifferences` removes these parts from the results of the step, and the comparison goes on. A difference
+of the routers' states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Step = dict[str, Any]
 Seen = dict[str, Any]
 
 
-class Alike:
+class KnownDifferences:
     """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class Alike:
         self.direct: set[str] = set()
         self.connected: set[str] = set()
         self.protocols: dict[str, str] = {}
-        self.once_old: set[str] = set()
+        self.had_old_protocol: set[str] = set()
         """Peers that were connected with a protocol before 1.3."""
         self.late: set[str] = set()
         """Messages that were accepted after their topic was left."""
@@ -67,7 +67,7 @@ class Alike:
                 self.connected.add(peer)
                 self.protocols[peer] = step["protocol"]
                 if step["protocol"] != NEWEST:
-                    self.once_old.add(peer)
+                    self.had_old_protocol.add(peer)
             case "disconnect":
                 self.connected.discard(peer)
                 for pairs in (self.unwanted, self.subscribed, self.strangers):
@@ -141,7 +141,7 @@ class Alike:
                 found = True
         return found
 
-    def ended(self, step: Step, ours: Seen, theirs: Seen) -> str:
+    def ending_difference(self, step: Step, ours: Seen, theirs: Seen) -> str:
         """Return the name of the known difference that makes the states differ in a step, or an empty string."""
         names = [*_ANYWHERE, *([self.more] if self.more in _ENDS else [])]
         return next((name for name in names if _ENDS[name](self, step, ours, theirs)), "")
@@ -164,23 +164,23 @@ def _sent_to(seen: Seen, topic: str) -> set[str]:
     return {peer for peer, form in seen["rpcs"].items() if topic in form.get("ihave", {})}
 
 
-def _empty_fanout(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _empty_fanout(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A publication without recipients makes no fan-out; Hearsay makes one, and a heartbeat fills it."""
     more = {topic for topic, peers in ours["fanout"].items() if peers} - {*theirs["fanout"]}
     return step["event"] == "heartbeat" and bool(more) and same_peers(ours, theirs, "mesh", "backoffs")
 
 
-def _bare_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _bare_unsubscribe(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A peer that unsubscribes stays in the mesh if its PRUNE is missing or refused."""
     return _more(step, ours, theirs, "mesh", "unsubscribe")
 
 
-def _direct_peers(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _direct_peers(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """IHAVE and IWANT of a direct peer with a low score get no answer."""
-    return step.get("peer") in run.direct and _unheard(step, ours, theirs)
+    return step.get("peer") in run.direct and _is_unanswered_gossip(step, ours, theirs)
 
 
-def _floodsub_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _floodsub_grafts(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """The GRAFT of a floodsub peer is accepted, or answered with PRUNE."""
     peer, grafts = step.get("peer", ""), step.get("rpc", {}).get("graft", ())
     answers = theirs["rpcs"].get(peer, {}).get("prune", {})
@@ -189,7 +189,7 @@ def _floodsub_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     )
 
 
-def _stranger_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _stranger_grafts(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A peer that sent GRAFT without a subscription is a member of the mesh, but no subscriber."""
     strangers = {peer for peer, _ in run.strangers}
     differing = {peer for peer in {*ours["rpcs"], *theirs["rpcs"]}
@@ -201,19 +201,19 @@ def _stranger_grafts(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     return bool(strangers & (differing | changed | (named if differing else set())))
 
 
-def _fanout_unsubscribe(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _fanout_unsubscribe(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A peer that unsubscribes stays in the fan-out until the heartbeat."""
     return _more(step, ours, theirs, "fanout", "unsubscribe")
 
 
-def _leave_while_asked(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _leave_while_asked(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A message that is accepted after its topic was left is sent to a fan-out, scored and cached."""
     if step["event"] == "verdict" and run.messages[step["message"]]["topic"] not in theirs["mesh"]:
         return True
     return bool(run.late & {*step.get("rpc", {}).get("iwant", ())})
 
 
-def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _foreign_ids(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """The ids of all IHAVEs of an RPC are one set; a message of a topic that is not joined fulfils no promise."""
     peer = step.get("peer", "")
     mine, other = (side["rpcs"].get(peer, {}).get("iwant") for side in (ours, theirs))
@@ -221,16 +221,16 @@ def _foreign_ids(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     return asked or ours["scores"] != theirs["scores"]
 
 
-def _old_extensions(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _old_extensions(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A late extensions control also lowers the score of a peer with an older version.
 
     If such a peer reconnects, its next RPC does not count as its first.
     """
-    old = "extensions" in step.get("rpc", {}) and step["peer"] in run.once_old
+    old = "extensions" in step.get("rpc", {}) and step["peer"] in run.had_old_protocol
     return old and theirs["scores"][step["peer"]] < ours["scores"][step["peer"]]
 
 
-def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _leaving_first(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A member that unsubscribes leaves the mesh by its PRUNE, after the rest of the RPC is handled."""
     peer, rpc = step.get("peer", ""), step.get("rpc", {})
     others = [{name: form for name, form in side["rpcs"].items() if name != peer} for side in (ours, theirs)]
@@ -242,7 +242,7 @@ def _leaving_first(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
     )
 
 
-def _unheard_first_rpc(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _unheard_first_rpc(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """An ignored RPC of a graylisted peer does not count as the peer's first RPC.
 
     So an extensions control in the next RPC is not late.
@@ -250,18 +250,18 @@ def _unheard_first_rpc(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool
     return "extensions" in step.get("rpc", {}) and _lower(ours, theirs)
 
 
-def _member_becomes_direct(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _member_becomes_direct(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """A member that becomes a direct peer stays in the mesh and in the fan-out."""
     stays = {each for kind in ("mesh", "fanout") for each in {*_members(theirs, kind)} - {*_members(ours, kind)}}
     return step["event"] == "direct" and {peer for _, peer in stays} == {step["peer"]}
 
 
-def _ihave_limit(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _ihave_limit(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """Each RPC with a control part counts as an IHAVE."""
-    return "ihave" in step.get("rpc", {}) and _unheard(step, ours, theirs)
+    return "ihave" in step.get("rpc", {}) and _is_unanswered_gossip(step, ours, theirs)
 
 
-def _forget_at_once(run: Alike, step: Step, ours: Seen, theirs: Seen) -> bool:
+def _forget_at_once(run: KnownDifferences, step: Step, ours: Seen, theirs: Seen) -> bool:
     """With a retention of 0 seconds, a score is kept until the next decay."""
     return step["event"] in ("connect", "disconnect") and _lower(theirs, ours)
 
@@ -271,7 +271,7 @@ _ANYWHERE = (
     "leaving_first",
 )  # fmt: skip
 """Differences that any sequence may have: effects of low scores, direct peers and changes of protocols."""
-_ENDS: dict[str, Callable[[Alike, Step, Seen, Seen], bool]] = {
+_ENDS: dict[str, Callable[[KnownDifferences, Step, Seen, Seen], bool]] = {
     rule.__name__.removeprefix("_"): rule
     for rule in (
         _empty_fanout, _bare_unsubscribe, _direct_peers, _floodsub_grafts, _stranger_grafts, _fanout_unsubscribe,
@@ -292,7 +292,7 @@ def _more(step: Step, ours: Seen, theirs: Seen, kind: str, part: str) -> bool:
     return bool(more) and more <= named
 
 
-def _unheard(step: Step, ours: Seen, theirs: Seen) -> bool:
+def _is_unanswered_gossip(step: Step, ours: Seen, theirs: Seen) -> bool:
     """Return whether the only difference is that Hearsay answers an IHAVE or IWANT and go does not."""
     rpc, peer = step.get("rpc", {}), step.get("peer", "")
     mine, other = (side["rpcs"].get(peer, {}) for side in (ours, theirs))

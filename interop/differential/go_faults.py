@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fault import BEAT, SECOND, Fault, Step, connect, join, publish, rate, rpc, show
+from fault import HEARTBEAT, SECOND, Fault, Step, connect, join, publish, rate, rpc, show
 from run_go import COMPARISON
 
 PARAMETERS = {
@@ -64,12 +64,13 @@ FAULTS = (
     ),
     Fault(
         "a publish without recipients leaves no fan-out for the heartbeat",
-        [*connect("A"), publish("m2"), rpc("A", subscribe=["news"]), BEAT],
+        [*connect("A"), publish("m2"), rpc("A", subscribe=["news"]), HEARTBEAT],
         {"fanout": {}}, {"fanout": {"news": ["A"]}},
     ),
     Fault(
         "a message of a topic that is not joined keeps no promise",
-        [*connect("A"), *join("news"), rpc("A", ihave={"news": ["m3"]}), rpc("A", messages=["m3"]), BEAT, BEAT],
+        [*connect("A"), *join("news"), rpc("A", ihave={"news": ["m3"]}), rpc("A", messages=["m3"]),
+         *[HEARTBEAT] * 2],
         {"scores": {"A": -1}}, {"scores": {}}, {"Score": SCORE, "IWantFollowupTime": SECOND},
     ),
     Fault(
@@ -112,7 +113,7 @@ FAULTS = (
     ),
     Fault(
         "direct peers are dialled in the last heartbeat of an interval",
-        [DIRECT, BEAT],
+        [DIRECT, HEARTBEAT],
         {"dials": []}, {"dials": ["A"]},
     ),
     Fault(
@@ -139,9 +140,9 @@ FAULTS = (
 )  # fmt: skip
 
 
-def sequence_of(fault: Fault) -> dict[str, Any]:
+def to_sequence(fault: Fault) -> dict[str, Any]:
     return fault.sequence(PARAMETERS, MESSAGES, first=30_000)
 
 
 if __name__ == "__main__":
-    show(COMPARISON, FAULTS, sequence_of)
+    show(COMPARISON, FAULTS, to_sequence)

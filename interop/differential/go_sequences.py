@@ -45,10 +45,10 @@ def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
     """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if chance.random() < 0.2 else ""
-    return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
+    return _SequenceMaker(chance, drawn if more is None else more).make(f"seed-{seed}")
 
 
-class _Maker:
+class _SequenceMaker:
     def __init__(self, chance: random.Random, more: str) -> None:
         self.chance = chance
         self.more = more
@@ -58,7 +58,7 @@ class _Maker:
         self.direct: set[str] = set()
         self.subscribed: set[tuple[str, str]] = set()
         self.joined: set[str] = set()
-        self.fanned: set[str] = set()
+        self.fanout_topics: set[str] = set()
         """Topics that may have a fan-out."""
         self.announced: set[str] = set()
         self.published: set[str] = set()
@@ -67,14 +67,14 @@ class _Maker:
         made = [self._message() for _ in range(24)]
         self.messages = {f"{own['topic'][0]}{number:02}": own for number, own in enumerate(made)}
 
-    def made(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> dict[str, Any]:
         for peer in PEERS[: self.chance.randint(2, 8)]:
             self._connect(peer)
         for topic in TOPICS[: 1 if self.more == "fanout_unsubscribe" else self.chance.randint(1, 2)]:
             self._join(topic)
         for peer in sorted(self.connected):
             if self.chance.random() < 0.6:
-                self._say(peer, subscribe=self.chance.sample(TOPICS, self.chance.randint(1, 2)))
+                self._add_rpc(peer, subscribe=self.chance.sample(TOPICS, self.chance.randint(1, 2)))
         while len(self.steps) < STEPS:
             self._step()
         return {
@@ -174,7 +174,7 @@ class _Maker:
 
     def _join(self, topic: str) -> None:
         self.joined.add(topic)
-        self.fanned.discard(topic)
+        self.fanout_topics.discard(topic)
         self._add("join", topic=topic)
 
     def _leave(self, topic: str) -> None:
@@ -202,7 +202,7 @@ class _Maker:
             able = [peer for peer, of in self.subscribed if of == topic and self.connected[peer] != FLOODSUB]
             if not able and self.more != "empty_fanout":
                 return
-            self.fanned.add(topic)
+            self.fanout_topics.add(topic)
         self.published.add(name)
         self.messages[name]["from"] = "self"
         self._add("publish", message=name)
@@ -215,9 +215,9 @@ class _Maker:
             found = self._part(part, peer)
             if found is not None and part not in rpc:
                 rpc[part] = found
-        self._say(peer, **rpc)
+        self._add_rpc(peer, **rpc)
 
-    def _say(self, peer: str, **rpc: Any) -> None:
+    def _add_rpc(self, peer: str, **rpc: Any) -> None:
         """Add an RPC, without the parts that go is known to handle differently."""
         self.subscribed.update((peer, topic) for topic in rpc.get("subscribe", ()))
         if "unsubscribe" in rpc:
@@ -241,7 +241,7 @@ class _Maker:
         for part in ("messages", "graft"):
             rpc.pop(part, None)
         topics = [topic for topic in rpc["unsubscribe"]
-                  if topic not in self.fanned or self.more == "fanout_unsubscribe"]  # fmt: skip
+                  if topic not in self.fanout_topics or self.more == "fanout_unsubscribe"]  # fmt: skip
         rpc["unsubscribe"] = topics
         gone = [topic for topic in topics if (peer, topic) in self.subscribed]
         if gone and self.more != "bare_unsubscribe":

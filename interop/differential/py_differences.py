@@ -1,9 +1,9 @@
 """Known differences of py-libp2p's router, each as narrow as possible.
 
-The docstring of a difference describes py-libp2p's router. If a difference changes only the sent parts, `Alike`
-removes these parts from the results of the step, and the comparison goes on. A difference of the routers' states ends
-the comparison of a sequence that may have this difference (`py_sequences.MORE`). `docs/benchmarks/differential.md`
-has the table.
+The docstring of a difference describes py-libp2p's router. If a difference changes only the sent parts,
+`KnownDifferences` removes these parts from the results of the step, and the comparison goes on. A difference of the
+routers' states ends the comparison of a sequence that may have this difference (`py_sequences.MORE`).
+`docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OLD = (PROTOCOLS[-2], FLOODSUB)
 LAZY = 6
 
 
-class Alike:
+class KnownDifferences:
     """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Alike:
         self._remember_subscriptions(step)
         return ours, theirs
 
-    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+    def ending_difference(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
         """Return the name of the difference that the sequence may have, if this step shows it, or an empty string."""
         more = self.sequence.get("more", "")
         return more if more in _ENDS and _ENDS[more](step, ours, theirs) else ""
@@ -283,7 +283,7 @@ def _bare_unsubscribe(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
 
 def _stranger_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A member that did not subscribe gets no messages of a topic without subscribers, and is not grafted again."""
-    if step.get("rpc", {}).get("subscribe") and _taken_in(step, ours, theirs, "subscribe"):
+    if step.get("rpc", {}).get("subscribe") and _adds_sender(step, ours, theirs, "subscribe"):
         return True
     if step["event"] in ("heartbeat", "join"):
         less = {topic: {*peers} - {*theirs["mesh"].get(topic, ())} for topic, peers in ours["mesh"].items()}
@@ -299,10 +299,10 @@ def _floodsub_grafts(step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """The GRAFT of a floodsub peer is accepted, or answered with PRUNE."""
     answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
     grafts = step.get("rpc", {}).get("graft", ())
-    return _taken_in(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
+    return _adds_sender(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
 
 
-def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
+def _adds_sender(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
     """Return whether a topic that a part of an RPC names has the sender as its only additional member in `theirs`."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from fault import BEAT, SECOND, Fault, Step, connect, join, publish, rpc, show
+from fault import HEARTBEAT, SECOND, Fault, Step, connect, join, publish, rpc, show
 from run_py import COMPARISON
 
 PARAMETERS = {
@@ -40,14 +40,14 @@ def _members(*peers: str, version: str = "1.1", topics: Iterable[str] = ("news",
 FAULTS = (
     Fault(
         "a heartbeat grafts two peers more, which are no better",
-        [*_members("A"), *_connect("B", "C"), rpc("B", subscribe=["news"]), rpc("C", subscribe=["news"]), BEAT],
+        [*_members("A"), *_connect("B", "C"), rpc("B", subscribe=["news"]), rpc("C", subscribe=["news"]), HEARTBEAT],
         {"mesh": {"news": ["A", "B", "C"]}},
         {"mesh": {"news": ["A"]}},
         {"OpportunisticGraftTicks": 1},
     ),
     Fault(
         "the PRUNE of a heartbeat has no backoff, and none begins",
-        [*_members("A", "B", "C"), BEAT],
+        [*_members("A", "B", "C"), HEARTBEAT],
         {"rpcs": {"C": {"prune": {"news": {}}}}, "backoffs": {}},
         {"rpcs": {"C": {"prune": {"news": {"backoff": 60}}}}, "backoffs": {"news": {"C": 60_500_000}}},
         {"Dhi": 2},
@@ -63,20 +63,20 @@ FAULTS = (
         [
             *_connect("A", "B"), rpc("A", subscribe=["news"]), rpc("B", subscribe=["sport"]),
             *join("news", "sport"), rpc("A", prune={"news": {"backoff": 1}}),
-            rpc("B", prune={"sport": {"backoff": 1}}), BEAT, BEAT,
+            rpc("B", prune={"sport": {"backoff": 1}}), HEARTBEAT, HEARTBEAT,
         ],
         {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["news", "sport"]}}},
         {"rpcs": {"A": {"graft": ["news"]}, "B": {"graft": ["sport"]}}},
     ),
     Fault(
         "a peer in backoff gets no IHAVE",
-        [*_members("A", "B"), rpc("A", prune={"news": {"backoff": 60}}), publish("m2"), BEAT],
+        [*_members("A", "B"), rpc("A", prune={"news": {"backoff": 60}}), publish("m2"), HEARTBEAT],
         {"rpcs": {}},
         {"rpcs": {"A": {"ihave": {"news": ["m2"]}}}},
     ),
     Fault(
         "who subscribes is sent what was lately published",
-        [*_members("A"), publish("m2"), BEAT, *_connect("B"), rpc("B", subscribe=["news"])],
+        [*_members("A"), publish("m2"), HEARTBEAT, *_connect("B"), rpc("B", subscribe=["news"])],
         {"rpcs": {"B": {"messages": ["m2"]}}},
         {"rpcs": {}},
     ),
@@ -150,7 +150,7 @@ FAULTS = (
     ),
     Fault(
         "for ten seconds after its PRUNE a peer's GRAFT is refused, though its backoff is over",
-        [*_members("A"), rpc("A", prune={"news": {"backoff": 1}}), BEAT, BEAT, rpc("A", graft=["news"])],
+        [*_members("A"), rpc("A", prune={"news": {"backoff": 1}}), HEARTBEAT, HEARTBEAT, rpc("A", graft=["news"])],
         {"mesh": {"news": []}, "rpcs": {"A": {"prune": {"news": {"backoff": 60}}}}},
         {"mesh": {"news": ["A"]}, "rpcs": {}},
         {"GraftFloodThreshold": 10 * SECOND, "Dlo": 0},
@@ -175,7 +175,7 @@ FAULTS = (
     ),
     Fault(
         "no fan-out without subscribers",
-        [*_connect("A"), publish("m2"), rpc("A", subscribe=["news"]), BEAT],
+        [*_connect("A"), publish("m2"), rpc("A", subscribe=["news"]), HEARTBEAT],
         {"fanout": {}},
         {"fanout": {"news": ["A"]}},
     ),
@@ -196,9 +196,9 @@ FAULTS = (
 )  # fmt: skip
 
 
-def sequence_of(fault: Fault) -> dict[str, Any]:
+def to_sequence(fault: Fault) -> dict[str, Any]:
     return fault.sequence(PARAMETERS, MESSAGES)
 
 
 if __name__ == "__main__":
-    show(COMPARISON, FAULTS, sequence_of)
+    show(COMPARISON, FAULTS, to_sequence)

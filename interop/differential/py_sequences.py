@@ -60,10 +60,10 @@ def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
     """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if chance.random() < 0.2 else ""
-    return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
+    return _SequenceMaker(chance, drawn if more is None else more).make(f"seed-{seed}")
 
 
-class _Maker:
+class _SequenceMaker:
     def __init__(self, chance: random.Random, more: str) -> None:
         self.chance = chance
         self.more = more
@@ -71,11 +71,11 @@ class _Maker:
         self.connected: dict[str, str] = {}
         self.subscribed: set[tuple[str, str]] = set()
         self.joined: set[str] = set()
-        self.fanned: set[str] = set()
+        self.fanout_topics: set[str] = set()
         """Topics that may have a fan-out."""
         self.changed = False
         """True if subscribers may have changed since the heartbeat, so that a fan-out may have too few peers."""
-        self.parted: set[str] = set()
+        self.backoff_topics: set[str] = set()
         """Topics in which there may be backoffs."""
         self.published: set[str] = set()
         self.waiting: list[str] = []
@@ -83,7 +83,7 @@ class _Maker:
         self.parameters = self._parameters()
         self.messages = {f"m{number:02}": self._message() for number in range(40)}
 
-    def made(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> dict[str, Any]:
         for peer in PEERS[: self.chance.randint(3, 8)]:
             self._connect(peer)
         for topic in TOPICS[: self.chance.randint(1, 2)]:
@@ -191,14 +191,14 @@ class _Maker:
 
     def _join(self, topic: str) -> None:
         self.joined.add(topic)
-        self.fanned.discard(topic)
+        self.fanout_topics.discard(topic)
         self._add("join", topic=topic)
 
     def _leave(self, topic: str) -> None:
         if any(self.messages[name]["topic"] == topic for name in self.waiting):
             return
         self.joined.discard(topic)
-        self.parted.add(topic)
+        self.backoff_topics.add(topic)
         self._add("leave", topic=topic)
 
     def _publish(self) -> None:
@@ -209,23 +209,23 @@ class _Maker:
         topic = self.messages[name]["topic"]
         if topic not in self.joined and self.more != "any_publish":
             able = [peer for peer, of in self.subscribed if of == topic and self.connected[peer] != FLOODSUB]
-            if not able or topic in self.parted:
+            if not able or topic in self.backoff_topics:
                 return
-            if self.changed and topic in self.fanned:
+            if self.changed and topic in self.fanout_topics:
                 self._beat()
         self.published.add(name)
         self.messages[name]["from"] = "self"
         if topic not in self.joined:
-            self.fanned.add(topic)
+            self.fanout_topics.add(topic)
         self._add("publish", message=name)
 
     def _subscribe(self, peer: str) -> None:
         topics = self.chance.sample(TOPICS, self.chance.randint(1, 2))
         self.subscribed.update((peer, topic) for topic in topics)
         self.changed = True
-        self._say(peer, subscribe=topics)
+        self._add_rpc(peer, subscribe=topics)
 
-    def _say(self, peer: str, **rpc: Any) -> None:
+    def _add_rpc(self, peer: str, **rpc: Any) -> None:
         """Add an RPC.
 
         If the RPC has only control parts, and the previous step is an RPC of the same peer with other control parts,
@@ -259,19 +259,19 @@ class _Maker:
             case "graft":
                 grafts = self._topics_to_graft(peer)
                 if grafts:
-                    self._say(peer, graft=grafts)
+                    self._add_rpc(peer, graft=grafts)
             case "prune":
-                topics = [topic for topic in topics if topic not in self.fanned or self.more == "any_publish"]
+                topics = [topic for topic in topics if topic not in self.fanout_topics or self.more == "any_publish"]
                 if topics:
-                    self.parted.update(topics)
-                    self._say(peer, prune={topic: self._prune(topic) for topic in topics})
+                    self.backoff_topics.update(topics)
+                    self._add_rpc(peer, prune={topic: self._prune(topic) for topic in topics})
             case "ihave":
                 known = [topic for topic in topics if topic in self.joined or self.chance.random() < 0.1]
                 if known:
-                    self._say(peer, ihave=dict.fromkeys(known, names))
+                    self._add_rpc(peer, ihave=dict.fromkeys(known, names))
             case "iwant":
                 here = sorted(self.published)
-                self._say(peer, iwant=self.chance.sample(here, min(3, len(here))) or names)
+                self._add_rpc(peer, iwant=self.chance.sample(here, min(3, len(here))) or names)
             case _ if self.connected[peer] in PROTOCOLS[:2]:
                 self._idontwant(peer)
             case _:
@@ -283,7 +283,7 @@ class _Maker:
         if not names:
             return
         names = self.chance.sample(names, min(3, len(names)))
-        self._say(peer, idontwant=names)
+        self._add_rpc(peer, idontwant=names)
         others = sorted({*self.connected} - {peer})
         if others and names[0] not in self.waiting and self.chance.random() < 0.5:
             self._send(self.chance.choice(others), names[:1])
@@ -295,7 +295,7 @@ class _Maker:
         if self.parameters["Validate"]:
             known = [name for name in names if self.messages[name]["topic"] in self.joined]
             self.waiting += [name for name in known if name not in self.waiting]
-        self._say(peer, messages=names, **more)
+        self._add_rpc(peer, messages=names, **more)
 
     def _names_to_send(self) -> list[str]:
         """Return random messages, few that were published before, and none that waits for a verdict."""
@@ -306,14 +306,14 @@ class _Maker:
 
     def _unsubscribe(self, peer: str, topics: Sequence[str]) -> None:
         """Unsubscribe a peer from topics; it sends PRUNE first. A peer of a fan-out does not unsubscribe."""
-        topics = [topic for topic in topics if (peer, topic) in self.subscribed and topic not in self.fanned]
+        topics = [topic for topic in topics if (peer, topic) in self.subscribed and topic not in self.fanout_topics]
         if not topics:
             return
-        self.parted.update(topics)
+        self.backoff_topics.update(topics)
         if self.more != "bare_unsubscribe" and self.connected[peer] != FLOODSUB:
-            self._say(peer, prune={topic: {"backoff": 5} for topic in topics})
+            self._add_rpc(peer, prune={topic: {"backoff": 5} for topic in topics})
         self.subscribed -= {(peer, topic) for topic in topics}
-        self._say(peer, unsubscribe=topics)
+        self._add_rpc(peer, unsubscribe=topics)
 
     def _topics_to_graft(self, peer: str) -> list[str]:
         topics = self.chance.sample(TOPICS, self.chance.randint(1, 2))

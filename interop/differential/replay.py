@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from compare import Difference, difference, shrunk
+from compare import Difference, difference, shrink
 from hearsay_side import play
 
 from hearsay.vectors.schema import Misshapen
@@ -79,7 +79,7 @@ class Differences(Protocol):
         """Remove from the results of a step the differences that do not end the sequence."""
         ...
 
-    def ended(self, step: dict[str, Any], ours: Any, theirs: Any) -> str:
+    def ending_difference(self, step: dict[str, Any], ours: Any, theirs: Any) -> str:
         """Return the name of the difference that ends the sequence at this step, or an empty string."""
         ...
 
@@ -95,11 +95,11 @@ class Comparison:
     sequence: Callable[[int, str | None], dict[str, Any]]
     differences: Callable[[dict[str, Any]], Differences]
 
-    def played(self, driver: Driver, given: dict[str, Any]) -> Outcome:
+    def play(self, driver: Driver, given: dict[str, Any]) -> Outcome:
         """Play a sequence on both sides, and compare them."""
-        return self.compared(given, driver.play(given))
+        return self.compare(given, driver.play(given))
 
-    def compared(self, given: dict[str, Any], theirs: dict[str, Any]) -> Outcome:
+    def compare(self, given: dict[str, Any], theirs: dict[str, Any]) -> Outcome:
         """Compare both sides of a sequence step by step, up to the first difference."""
         known = self.differences(given)
         outcome = Outcome(names=known.names)
@@ -113,7 +113,7 @@ class Comparison:
             mine, other = known(step, mine, other)
             found = difference([step], [mine], [other])
             if found is not None:
-                outcome.ended = known.ended(step, mine, other)
+                outcome.ended = known.ending_difference(step, mine, other)
                 if not outcome.ended:
                     outcome.unknown = (number, *found[1:])
                 return outcome
@@ -150,7 +150,7 @@ def run(comparison: Comparison) -> int:
 
 def _report(comparison: Comparison, driver: Driver, given: list[dict[str, Any]], shown: int) -> int:
     began = time.monotonic()
-    outcomes = [comparison.played(driver, each) for each in given]
+    outcomes = [comparison.play(driver, each) for each in given]
     steps = sum(outcome.steps for outcome in outcomes)
     whole = sum(not outcome.ended and outcome.unknown is None for outcome in outcomes)
     print(f"{len(given)} sequences, {whole} to their end, {steps} steps compared, {time.monotonic() - began:.0f} s")
@@ -164,7 +164,7 @@ def _report(comparison: Comparison, driver: Driver, given: list[dict[str, Any]],
     for each, found in unknown[:shown]:
         small = _smallest(comparison, driver, each, found)
         print(json.dumps(small))
-        print(f"  (step, what, Hearsay, {driver.name}):", comparison.played(driver, small).unknown)
+        print(f"  (step, what, Hearsay, {driver.name}):", comparison.play(driver, small).unknown)
     return 1 if unknown else 0
 
 
@@ -174,11 +174,11 @@ def _smallest(comparison: Comparison, driver: Driver, given: dict[str, Any], fou
 
     def differs(one: dict[str, Any]) -> bool:
         try:
-            again = comparison.played(driver, one).unknown
+            again = comparison.play(driver, one).unknown
         except Misshapen:
             return False
         return again is not None and (one["steps"][again[0]]["at"], *again[1:]) == wanted
 
-    small = shrunk({**given, "steps": given["steps"][: found[0] + 1]}, differs)
+    small = shrink({**given, "steps": given["steps"][: found[0] + 1]}, differs)
     used = {name: own for name, own in small["messages"].items() if f'"{name}"' in json.dumps(small["steps"])}
     return {**small, "messages": used}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from go_differences import Alike
+from go_differences import KnownDifferences
 from go_sequences import sequence
 from hearsay_side import in_order
 from replay import Comparison, Driver, run
@@ -52,7 +52,7 @@ def start_driver() -> Driver:
     return Driver("go", [*command_of("differential/go"), "-test.run", "TestSequences", "-test.timeout", "0"])
 
 
-COMPARISON = Comparison("go", start_driver, like_go, sequence, Alike)
+COMPARISON = Comparison("go", start_driver, like_go, sequence, KnownDifferences)
 
 if __name__ == "__main__":
     sys.exit(run(COMPARISON))

@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from hearsay_side import in_order
-from py_differences import Alike
+from py_differences import KnownDifferences
 from py_sequences import sequence
 from replay import Comparison, Driver, run
 
@@ -49,7 +49,7 @@ def start_driver() -> Driver:
     return Driver("py-libp2p", [command_of("py")[0], DRIVER], {**os.environ, "PYTHONHASHSEED": "0"})
 
 
-COMPARISON = Comparison("py", start_driver, like_py, sequence, Alike)
+COMPARISON = Comparison("py", start_driver, like_py, sequence, KnownDifferences)
 
 if __name__ == "__main__":
     sys.exit(run(COMPARISON))

@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from hearsay_side import in_order
 from replay import Comparison, Driver, run
-from rust_build import built
-from rust_differences import Alike
+from rust_build import build_driver
+from rust_differences import KnownDifferences
 from rust_sequences import SECOND, sequence
 
 from hearsay.core.mesh import graft_bounds
@@ -51,10 +51,10 @@ def like_rust() -> Generator[None]:
 
 
 def start_driver() -> Driver:
-    return Driver("Rust", [built()])
+    return Driver("Rust", [build_driver()])
 
 
-COMPARISON = Comparison("rust", start_driver, like_rust, sequence, Alike)
+COMPARISON = Comparison("rust", start_driver, like_rust, sequence, KnownDifferences)
 
 if __name__ == "__main__":
     sys.exit(run(COMPARISON))

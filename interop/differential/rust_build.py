@@ -40,7 +40,7 @@ opt-level = 1
 """
 
 
-def built() -> Path:
+def build_driver() -> Path:
     """Build the driver in the user's cache, and return its path. Raise `Missing` if cargo is not installed."""
     if shutil.which("cargo") is None:
         raise Missing("rust: no `cargo` on the path")

@@ -1,8 +1,8 @@
 """Known differences of libp2p-gossipsub (Rust), each as narrow as possible.
 
-The docstring of a difference describes the Rust router. If a difference changes only the sent parts, `Alike` removes
-these parts from the results of the step, and the comparison goes on. A difference of the routers' states ends the
-comparison of a sequence. `docs/benchmarks/differential.md` has the table.
+The docstring of a difference describes the Rust router. If a difference changes only the sent parts,
+`KnownDifferences` removes these parts from the results of the step, and the comparison goes on. A difference of the
+routers' states ends the comparison of a sequence. `docs/benchmarks/differential.md` has the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEEN_TTL = 60 * SECOND
 Seen = dict[str, Any]
 
 
-class Alike:
+class KnownDifferences:
     """The known differences in one sequence: a call with a step removes them from the results of both sides."""
 
     def __init__(self, sequence: dict[str, Any]) -> None:
@@ -217,7 +217,7 @@ class Alike:
             _remove_gossip(side["rpcs"], topics)
         return bool(topics)
 
-    def ended(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
+    def ending_difference(self, step: dict[str, Any], ours: Seen, theirs: Seen) -> str:
         """Return the name of the known difference that makes the states differ in a step, or an empty string."""
         return next((name for name, rule in _ENDS.items() if rule(self, step, ours, theirs)), "")
 
@@ -240,155 +240,155 @@ def _sent_to(side: Seen, name: str) -> set[str]:
     return {peer for peer, form in side["rpcs"].items() if name in form.get("idontwant", ())}
 
 
-def _short_fanout(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _short_fanout(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A publication replaces the peers of a fan-out with fewer than D peers, and forgets the old ones."""
     if step["event"] != "publish" or not same_peers(ours, theirs, "mesh"):
         return False
-    topic = alike.topic_of(step["message"])
-    before, after = alike.fanout.get(topic, []), theirs["fanout"].get(topic, [])
-    able = [peer for peer in before if ours["scores"].get(peer, 0.0) >= alike.publish_threshold]
-    return bool(before) and len(able) < alike.sequence["parameters"]["D"] and not {*before} & {*after}
+    topic = known.topic_of(step["message"])
+    before, after = known.fanout.get(topic, []), theirs["fanout"].get(topic, [])
+    able = [peer for peer in before if ours["scores"].get(peer, 0.0) >= known.publish_threshold]
+    return bool(before) and len(able) < known.sequence["parameters"]["D"] and not {*before} & {*after}
 
 
-def _grafts_pruned_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _grafts_pruned_peers(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A heartbeat grafts a peer that it has just pruned, and sends it both GRAFT and PRUNE."""
     both = {(peer, topic) for peer, form in theirs["rpcs"].items() for topic in form.get("graft", ())
             if topic in form.get("prune", {})}  # fmt: skip
     return step["event"] == "heartbeat" and any(peer not in ours["mesh"].get(topic, ()) for peer, topic in both)
 
 
-def _old_peers(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _old_peers(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """No backoff begins for a pruned peer with protocol 1.0."""
     more = {(topic, peer) for topic, ends in ours["backoffs"].items() for peer, end in ends.items()
             if end > max(step["at"], _backoff(theirs, topic, peer))}  # fmt: skip
     return (
         bool(more)
-        and all(alike.protocols.get(peer) == OLD for _, peer in more)
+        and all(known.protocols.get(peer) == OLD for _, peer in more)
         and same_peers(ours, theirs, "mesh", "fanout")
     )
 
 
-def _zero_backoff(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _zero_backoff(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A PRUNE with a backoff of 0 begins no backoff."""
     topics = [topic for topic, said in step.get("rpc", {}).get("prune", {}).items() if said.get("backoff") == 0]
     peer = step.get("peer", "")
     return any(_backoff(ours, topic, peer) > _backoff(theirs, topic, peer) for topic in topics)
 
 
-def _long_pause(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _long_pause(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A seen id is forgotten only when another message comes, and then even if its message waits for a verdict."""
-    return _names_differ(ours, theirs, alike.old)
+    return _names_differ(ours, theirs, known.old)
 
 
-def _direct_peer_is_judged(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _direct_peer_is_judged(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """Thresholds and the limit of IHAVEs apply to direct peers, too."""
     peer = step.get("peer", "")
-    if peer not in alike.direct or not _worse(ours, theirs) <= {peer}:
+    if peer not in known.direct or not _worse(ours, theirs) <= {peer}:
         return False
-    gossip = alike.sequence["parameters"].get("Score", {}).get("Thresholds", {}).get("GossipThreshold", 0)
+    gossip = known.sequence["parameters"].get("Score", {}).get("Thresholds", {}).get("GossipThreshold", 0)
     names = {name for ids in step.get("rpc", {}).get("ihave", {}).values() for name in ids}
     return theirs["scores"].get(peer, 0.0) < gossip or _names_differ(ours, theirs, names, "iwant")
 
 
-def _counts_the_unwanted(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _counts_the_unwanted(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """An IWANT for a message for which the peer sent IDONTWANT counts as answered."""
-    names = {name for peer, name in alike.unwanted if peer == step.get("peer")}
+    names = {name for peer, name in known.unwanted if peer == step.get("peer")}
     asked = {*step.get("rpc", {}).get("iwant", ())}
     return _names_differ(ours, theirs, names & asked, "messages") and not _worse(ours, theirs)
 
 
-def _other_topics(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _other_topics(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """Messages of topics that are not joined are validated, cached and seen, and sent in answer to IWANT."""
-    if {*step.get("rpc", {}).get("messages", ())} & alike.foreign and _worse(ours, theirs) == {step["peer"]}:
+    if {*step.get("rpc", {}).get("messages", ())} & known.foreign and _worse(ours, theirs) == {step["peer"]}:
         return True
     different = {*_named(ours)} ^ {*_named(theirs)}
     sampled = bool(different) and all(kind == "ihave" for kind, _, _ in different)
-    return (sampled and any(name in alike.foreign for _, _, name in different)) or _names_differ(
-        ours, theirs, alike.foreign
+    return (sampled and any(name in known.foreign for _, _, name in different)) or _names_differ(
+        ours, theirs, known.foreign
     )
 
 
-def _slow_verdict(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _slow_verdict(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """The gossip windows of a message begin at its arrival, not at its verdict.
 
     A verdict after the last window has no effect. A verdict after the topic was left has an effect.
     """
     if (
-        step.get("message") in alike.slow
+        step.get("message") in known.slow
         and same_peers(ours, theirs, "mesh", "fanout")
         and ours["scores"] != theirs["scores"]
     ):
         return True
-    return _names_differ(ours, theirs, alike.slow)
+    return _names_differ(ours, theirs, known.slow)
 
 
-def _lonely_publish(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _lonely_publish(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A message without recipients is not published: it is neither cached nor seen."""
-    return _names_differ(ours, theirs, alike.lonely)
+    return _names_differ(ours, theirs, known.lonely)
 
 
-def _ihave_limit(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _ihave_limit(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """An IHAVE may have any number of ids; only the number of requested ids is limited."""
     names = {name for ids in step.get("rpc", {}).get("ihave", {}).values() for name in ids}
-    return len(names) > alike.sequence["parameters"]["MaxIHaveLength"] and _names_differ(ours, theirs, names, "iwant")
+    return len(names) > known.sequence["parameters"]["MaxIHaveLength"] and _names_differ(ours, theirs, names, "iwant")
 
 
-def _promises_without_scores(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _promises_without_scores(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """Without scores a promise never ends, so a requested id is not requested again. Other ids may replace it."""
-    before = {name for _, name in alike.asked_before}
+    before = {name for _, name in known.asked_before}
     different = {*_named(ours)} ^ {*_named(theirs)}
     asked = all(kind == "iwant" and peer == step.get("peer") for kind, peer, _ in different)
     again = any(name in before and (kind, peer, name) in {*_named(ours)} for kind, peer, name in different)
-    return "Score" not in alike.sequence["parameters"] and asked and again
+    return "Score" not in known.sequence["parameters"] and asked and again
 
 
-def _subscribes_again(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _subscribes_again(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """Each SUBSCRIBE may be answered with GRAFT, not only the first."""
     ours_to, theirs_to = (side["rpcs"].get(step.get("peer", ""), {}).get("graft", ()) for side in (ours, theirs))
     more = {*theirs_to} - {*ours_to}
     again = {
         topic
         for topic in step.get("rpc", {}).get("subscribe", ())
-        if (step["peer"], topic) in alike.subscribed_before
+        if (step["peer"], topic) in known.subscribed_before
     }
     return bool(more) and more <= again
 
 
-def _floodsub_control(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _floodsub_control(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """GRAFT and IDONTWANT of a floodsub peer are accepted."""
-    floods = {peer for peer, protocol in alike.protocols.items() if protocol == FLOODSUB}
-    unwanted = {name for peer, name in alike.unwanted if peer in floods}
+    floods = {peer for peer, protocol in known.protocols.items() if protocol == FLOODSUB}
+    unwanted = {name for peer, name in known.unwanted if peer in floods}
     answers = theirs["rpcs"].get(step.get("peer", ""), {}).get("prune", {})
     grafts = step.get("rpc", {}).get("graft", ())
     if step.get("peer") in floods and (
-        _taken_in(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
+        _adds_sender(step, ours, theirs, "graft") or any(topic in answers for topic in grafts)
     ):
         return True
     return _names_differ(ours, theirs, unwanted, "messages")
 
 
-def _own_promised(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _own_promised(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A message with the router as author fulfils no promise."""
-    peers = {peer for peer, name in alike.asked if alike.author_is_self(name)}
+    peers = {peer for peer, name in known.asked if known.author_is_self(name)}
     worse = _worse(ours, theirs)
     return step["event"] == "heartbeat" and bool(worse) and worse <= peers
 
 
-def _retained_address(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _retained_address(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """A disconnected peer does not count at its address."""
-    gone = {alike.addresses[peer] for peer in alike.gone}
+    gone = {known.addresses[peer] for peer in known.gone}
     better = _worse(theirs, ours)
-    return bool(better) and all(alike.addresses.get(peer) in gone for peer in better)
+    return bool(better) and all(known.addresses.get(peer) in gone for peer in better)
 
 
-def _no_retention(alike: Alike, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
+def _no_retention(known: KnownDifferences, step: dict[str, Any], ours: Seen, theirs: Seen) -> bool:
     """Retained scores are deleted only at a decay, even if they are retained for 0 seconds."""
-    parameters = alike.sequence["parameters"].get("Score", {})
+    parameters = known.sequence["parameters"].get("Score", {})
     different = _worse(ours, theirs) | _worse(theirs, ours)
     return step["event"] == "connect" and parameters.get("RetainScore") == 0 and different == {step["peer"]}
 
 
-_ENDS: dict[str, Callable[[Alike, dict[str, Any], Seen, Seen], bool]] = {
+_ENDS: dict[str, Callable[[KnownDifferences, dict[str, Any], Seen, Seen], bool]] = {
     rule.__name__.removeprefix("_"): rule
     for rule in (
         _short_fanout, _grafts_pruned_peers, _old_peers, _other_topics, _slow_verdict, _lonely_publish,
@@ -423,7 +423,7 @@ def _worse(ours: Seen, theirs: Seen) -> set[str]:
     return {peer for peer, score in ours["scores"].items() if theirs["scores"].get(peer, 0.0) < score - TOLERANCE}
 
 
-def _taken_in(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
+def _adds_sender(step: dict[str, Any], ours: Seen, theirs: Seen, part: str) -> bool:
     """Return whether a topic that a part of an RPC names has the sender as its only additional member in `theirs`."""
     more = {topic: {*peers} - {*ours["mesh"].get(topic, ())} for topic, peers in theirs["mesh"].items()}
     return any(more.get(topic) == {step["peer"]} for topic in step.get("rpc", {}).get(part, ()))

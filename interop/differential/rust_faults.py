@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fault import BEAT, SECOND, Fault, Step, connect, publish, rate, rpc, show
+from fault import HEARTBEAT, SECOND, Fault, Step, connect, publish, rate, rpc, show
 from run_rust import COMPARISON
 
 PARAMETERS = {
@@ -64,7 +64,7 @@ FAULTS = (
     ),
     Fault(
         "a heartbeat grafts a peer that it has just pruned",
-        [*_members("A", "B", "C"), rate("A", 5), rate("C", 4), BEAT],
+        [*_members("A", "B", "C"), rate("A", 5), rate("C", 4), HEARTBEAT],
         {"mesh": {"news": ["A", "B", "C"]}, "rpcs": {"C": {"graft": ["news"], "prune": {"news": {"backoff": 60}}}}},
         {"mesh": {"news": ["A", "B"]}, "rpcs": {"C": {"prune": {"news": {"backoff": 60}}}}},
         {"D": 2, "Dhi": 3, "OpportunisticGraftTicks": 1,
@@ -72,7 +72,7 @@ FAULTS = (
     ),
     Fault(
         "without scores a promise never ends",
-        [JOIN, *_connect("A", "B"), rpc("A", ihave={"news": ["m1"]}), *[BEAT] * 20,
+        [JOIN, *_connect("A", "B"), rpc("A", ihave={"news": ["m1"]}), *[HEARTBEAT] * 20,
          rpc("B", ihave={"news": ["m1"]})],
         {"rpcs": {}},
         {"rpcs": {"B": {"iwant": ["m1"]}}},
@@ -116,14 +116,14 @@ FAULTS = (
     ),
     Fault(
         "the gossip windows of a message begin when it comes, not with the verdict",
-        [*_members("A"), *_subscribers("B"), rpc("A", messages=["m1"]), BEAT, BEAT, BEAT, _verdict("m1"), BEAT],
+        [*_members("A"), *_subscribers("B"), rpc("A", messages=["m1"]), *[HEARTBEAT] * 3, _verdict("m1"), HEARTBEAT],
         {"rpcs": {}},
         {"rpcs": {"B": {"ihave": {"news": ["m1"]}}}},
         {"Validate": True},
     ),
     Fault(
         "a verdict after the last window has no effect",
-        [*_members("A", "B"), rpc("A", messages=["m1"]), *[BEAT] * 5, _verdict("m1")],
+        [*_members("A", "B"), rpc("A", messages=["m1"]), *[HEARTBEAT] * 5, _verdict("m1")],
         {"rpcs": {}},
         {"rpcs": {"B": {"messages": ["m1"]}}},
         {"Validate": True},
@@ -144,27 +144,27 @@ FAULTS = (
     Fault(
         "an IWANT for what the peer does not want counts as answered",
         [*_members("A"), *_connect("B"), rpc("A", messages=["m1"]), rpc("B", idontwant=["m1"]),
-         rpc("B", iwant=["m1"]), *[BEAT] * 4, rpc("B", iwant=["m1"])],
+         rpc("B", iwant=["m1"]), *[HEARTBEAT] * 4, rpc("B", iwant=["m1"])],
         {"rpcs": {}},
         {"rpcs": {"B": {"messages": ["m1"]}}},
         {"GossipRetransmission": 1},
     ),
     Fault(
         "an id is forgotten only when another message comes",
-        [*_members("A"), rpc("A", messages=["m1"]), *[BEAT] * 62, rpc("A", ihave={"news": ["m1"]})],
+        [*_members("A"), rpc("A", messages=["m1"]), *[HEARTBEAT] * 62, rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {}},
         {"rpcs": {"A": {"iwant": ["m1"]}}},
     ),
     Fault(
         "a message that the application looks at is shown again after a minute",
-        [*_members("A"), rpc("A", messages=["m1"]), *[BEAT] * 62, rpc("A", messages=["m1"])],
+        [*_members("A"), rpc("A", messages=["m1"]), *[HEARTBEAT] * 62, rpc("A", messages=["m1"])],
         {"validates": ["m1"]},
         {"validates": []},
         {"Validate": True},
     ),
     Fault(
         "a message in the router's own name keeps no promise",
-        [JOIN, *_connect("A"), rpc("A", ihave={"news": ["own"]}), rpc("A", messages=["own"]), *[BEAT] * 4],
+        [JOIN, *_connect("A"), rpc("A", ihave={"news": ["own"]}), rpc("A", messages=["own"]), *[HEARTBEAT] * 4],
         {"scores": {"A": -10.0}},
         {"scores": {"A": 0.0}},
         {"Score": SCORE},
@@ -240,9 +240,9 @@ FAULTS = (
 )  # fmt: skip
 
 
-def sequence_of(fault: Fault) -> dict[str, Any]:
+def to_sequence(fault: Fault) -> dict[str, Any]:
     return fault.sequence(PARAMETERS, MESSAGES)
 
 
 if __name__ == "__main__":
-    show(COMPARISON, FAULTS, sequence_of)
+    show(COMPARISON, FAULTS, to_sequence)

@@ -47,10 +47,10 @@ def sequence(seed: int, more: str | None = None) -> dict[str, Any]:
     """
     chance = random.Random(seed)
     drawn = chance.choice(MORE) if MORE and chance.random() < 0.2 else ""
-    return _Maker(chance, drawn if more is None else more).made(f"seed-{seed}")
+    return _SequenceMaker(chance, drawn if more is None else more).make(f"seed-{seed}")
 
 
-class _Maker:
+class _SequenceMaker:
     def __init__(self, chance: random.Random, more: str) -> None:
         self.chance = chance
         self.more = more
@@ -60,7 +60,7 @@ class _Maker:
         self.joined: set[str] = set()
         self.published: set[str] = set()
         self.waiting: list[str] = []
-        self.fanned: set[str] = set()
+        self.fanout_topics: set[str] = set()
         """Topics that may have a fan-out."""
         self.changed = False
         """True if subscribers may have changed since the heartbeat."""
@@ -73,7 +73,7 @@ class _Maker:
         self.parameters = self._parameters()
         self.messages = {f"m{number:02}": self._message() for number in range(40)}
 
-    def made(self, name: str) -> dict[str, Any]:
+    def make(self, name: str) -> dict[str, Any]:
         if self.chance.random() < 0.2:
             self._add("direct", peer=self.chance.choice(PEERS), direct=True)
         for peer in PEERS[: self.chance.randint(3, 8)]:
@@ -164,7 +164,7 @@ class _Maker:
             self.waiting.clear()
 
     def _step(self) -> None:
-        event = self._drawn(EVENTS)
+        event = self._draw(EVENTS)
         one = self.chance.choice
         connected = sorted(self.connected)
         topic = one(TOPICS)
@@ -196,7 +196,7 @@ class _Maker:
             case _:
                 pass
 
-    def _drawn(self, weights: dict[str, int]) -> str:
+    def _draw(self, weights: dict[str, int]) -> str:
         often = OFTEN.get(self.more)
         return self.chance.choices(
             list(weights), [weight * 5 if name == often else weight for name, weight in weights.items()]
@@ -242,9 +242,9 @@ class _Maker:
         if topic not in self.joined and not self.parameters["FloodPublish"]:
             routed = [peer for peer in members if self.connected[peer] != FLOODSUB]
             short = self.changed or len(routed) < self.parameters["D"]
-            if topic in self.fanned and short and self.more != "short_fanout":
+            if topic in self.fanout_topics and short and self.more != "short_fanout":
                 return
-            self.fanned.add(topic)
+            self.fanout_topics.add(topic)
         self.published.add(name)
         self.messages[name]["from"] = "self"
         self._add("publish", message=name)
@@ -260,7 +260,7 @@ class _Maker:
     def _rpc(self, peer: str) -> dict[str, Any]:
         rpc: dict[str, Any] = {}
         for _ in range(self.chance.choice([1, 1, 1, 2, 3])):
-            part = self._drawn(PARTS)
+            part = self._draw(PARTS)
             if part in rpc or {part, *rpc} >= {"subscribe", "unsubscribe"}:
                 continue
             said = self._part(peer, part)

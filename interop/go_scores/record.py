@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from timed_copy import MODULE, built
+from timed_copy import MODULE, build_program
 
 PEERS = "ABCDE"
 SECOND = 1_000_000
@@ -77,15 +77,15 @@ def topic_numbers(chance: random.Random) -> dict[str, float]:
     }
 
 
-def script(seed: int, count: int) -> dict[str, Any]:
+def random_script(seed: int, count: int) -> dict[str, Any]:
     """Return random parameters, and calls about five peers, one or two scored topics and one unscored topic."""
     chance = random.Random(seed)
     parameters = peer_parameters(chance)
     topics = {name: topic_numbers(chance) for name in ("blocks", "news")[: 1 + seed % 2]}
-    return {"parameters": parameters, "topics": topics, "calls": list(calls(chance, tuple(topics), count))}
+    return {"parameters": parameters, "topics": topics, "calls": list(random_calls(chance, tuple(topics), count))}
 
 
-def calls(chance: random.Random, topics: tuple[str, ...], count: int) -> Iterator[dict[str, Any]]:
+def random_calls(chance: random.Random, topics: tuple[str, ...], count: int) -> Iterator[dict[str, Any]]:
     now = 0
     for peer in PEERS[:-1]:
         yield {"call": "connect", "now": now, "peer": peer, "addresses": addresses(chance)}
@@ -118,7 +118,7 @@ def addresses(chance: random.Random) -> list[str]:
     return chance.sample(["1.2.3.4", "1.2.3.5"], chance.randint(0, 2))
 
 
-def recorded(scripts: list[dict[str, Any]], program: Path) -> None:
+def record_scores(scripts: list[dict[str, Any]], program: Path) -> None:
     """Run the calls of all scripts, and add to each call the scores that it changed."""
     lines: list[str] = []
     for each in scripts:
@@ -136,10 +136,10 @@ def recorded(scripts: list[dict[str, Any]], program: Path) -> None:
 
 def main() -> None:
     count, length, file = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    scripts = [script(seed, length) for seed in range(count)]
+    scripts = [random_script(seed, length) for seed in range(count)]
     with TemporaryDirectory() as folder:
-        program, version = built(Path(folder), "pubsub.Drive()")
-        recorded(scripts, program)
+        program, version = build_program(Path(folder), "pubsub.Drive()")
+        record_scores(scripts, program)
     parts = [
         f'{{"parameters": {json.dumps(each["parameters"])},\n"topics": {json.dumps(each["topics"])},\n"calls": [\n'
         + ",\n".join(map(json.dumps, each["calls"]))

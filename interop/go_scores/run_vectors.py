@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from timed_copy import MODULE, built
+from timed_copy import MODULE, build_program
 
 MAIN = "if !pubsub.RunVectors(os.Args[1:]) { os.Exit(1) }"
 
@@ -18,7 +18,7 @@ MAIN = "if !pubsub.RunVectors(os.Args[1:]) { os.Exit(1) }"
 def main() -> int:
     files = [str(Path(name).resolve()) for name in sys.argv[1:]]
     with TemporaryDirectory() as folder:
-        program, version = built(Path(folder), MAIN, "os")
+        program, version = build_program(Path(folder), MAIN, "os")
         print(f"{MODULE} {version}", flush=True)
         return subprocess.run([program, *files]).returncode
 

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 MODULE = "github.com/libp2p/go-libp2p-pubsub"
 
 
-def built(folder: Path, body: str, *imports: str) -> tuple[Path, str]:
+def build_program(folder: Path, body: str, *imports: str) -> tuple[Path, str]:
     """Build a program with this body of `main`; return its path, and the version of go-libp2p-pubsub."""
     listed = ["go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", MODULE]
     place, version = subprocess.check_output(listed, cwd=HERE.parent / "go", text=True).split()

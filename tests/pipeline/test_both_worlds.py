@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from both_worlds import NETWORKS, SCENARIO, SEEDS, TOLERANCES, RealRuns, compare, run_in_reality
+from both_worlds import NETWORKS, SCENARIO, SEEDS, TOLERANCES, RealRuns, compare, measure_real_networks
 from hearsay.libp2p.names.errors import DialError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def while_the_machine_is_free(plan: Plan, directory: Path) -> RealRuns:
     late_ms = dials_s = 0.0
     for number in range(TRIES):
         try:
-            runs = run_in_reality(plan, directory / f"try-{number}")
+            runs = measure_real_networks(plan, directory / f"try-{number}")
         except DialError:
             if number + 1 == TRIES:
                 raise
