@@ -81,9 +81,9 @@ def measure_overlay(run: Run) -> dict[str, Any]:
     graph = run.neighbours()
     inward = Counter(peer for peers in graph.values() for peer in peers)
     degrees = [inward[node] for node in graph]
-    untouched = episub_in_flight(run.engine).isdisjoint
+    changing = episub_in_flight(run.engine)
     one_sided = sum(
-        node not in graph.get(peer, ()) and untouched({(node, peer), (peer, node)})
+        node not in graph.get(peer, ()) and changing.isdisjoint({(node, peer), (peer, node)})
         for node, peers in graph.items()
         for peer in peers
     )
