@@ -106,7 +106,7 @@ class PeerSim:
         compiling = [compiler, "-cp", self._class_path, "-d", str(folder), str(model)]
         done = subprocess.run(compiling, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SystemExit(f"--peersim {jar}: {model.name} does not compile against it:\n{done.stderr}")
+            raise SystemExit(f"--peersim {jar}: {model.name} does not compile with this jar:\n{done.stderr}")
 
     def run(self, nodes: int) -> dict[str, float]:
         messages, interval = WORKLOADS.get(nodes, ("10", "1"))
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--reference-up-to", type=int, default=10_000)
-    parser.add_argument("--peersim", type=Path, metavar="JAR", help="run PeerSim in addition, from this jar")
+    parser.add_argument("--peersim", type=Path, metavar="JAR", help="also run the model on PeerSim, from this jar")
     options = parser.parse_args()
     with TemporaryDirectory() as classes:
         peersim = None if options.peersim is None else PeerSim(options.peersim, Path(classes))
@@ -160,7 +160,7 @@ def compare(sizes: list[int], all_threads: list[int], reference_up_to: int, peer
         for threads in all_threads:
             got = run("array", nodes, threads)
             if reference is not None and got["hash"] != reference["hash"]:
-                raise SystemExit(f"{nodes} nodes: the traces differ")
+                raise SystemExit(f"{nodes} nodes: array engine and reference engine have different traces")
             show("array", threads, nodes, got, rate, reference)
             fastest = min(fastest, got["wall"])
         peers: dict[str, dict[str, float]] = {}

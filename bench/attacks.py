@@ -99,7 +99,7 @@ class Bench:
                     for group in honest:
                         ready = await group.next_event("ready", 60)
                         if ready is None:
-                            outcome.ended = "honest nodes got no mesh " + group.errors.decode()[-300:]
+                            outcome.ended = "honest peers have no mesh after 60 s: " + group.errors.decode()[-300:]
                             return outcome
                         relays += ready["relays"]
                     outcome.relays = {peer_in_hex(relay) for relay in relays}
@@ -128,7 +128,9 @@ class Bench:
                         for process in attackers:
                             done = await process.next_event("done", seconds + 20)
                             if done is None:
-                                outcome.ended = "the attackers failed " + process.errors.decode()[-300:]
+                                outcome.ended = (
+                                    "an attacking process did not end in time: " + process.errors.decode()[-300:]
+                                )
                             else:
                                 outcome.counts |= done["counts"]
                                 outcome.attackers |= set(done["peers"])
@@ -255,14 +257,16 @@ async def run_all_at_once(flags: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names or their beginnings, separated by commas")
-    parser.add_argument("--against", type=Path, help="the node runs from this folder of sources")
-    parser.add_argument("--go", action="store_true", help="attack go-libp2p-pubsub too")
-    parser.add_argument("--after", type=float, default=60, help="seconds until memory is looked at again")
+    parser.add_argument("--only", default="", help="beginnings of names, separated by commas")
+    parser.add_argument("--against", type=Path, help="folder with the sources of the victim")
+    parser.add_argument("--go", action="store_true", help="also attack go-libp2p-pubsub")
+    parser.add_argument(
+        "--after", type=float, default=60, help="seconds after the attack until memory is measured again"
+    )
     parser.add_argument("--all-at-once", action="store_true")
-    parser.add_argument("--seconds", type=float, default=20, help="of all at once")
-    parser.add_argument("--addresses", type=int, default=64, help="of all at once: of each attack, in turn")
-    parser.add_argument("--without", default="", help="of all at once: not these")
+    parser.add_argument("--seconds", type=float, default=20, help="with --all-at-once: duration of the attacks")
+    parser.add_argument("--addresses", type=int, default=64, help="with --all-at-once: addresses of each attack")
+    parser.add_argument("--without", default="", help="with --all-at-once: attacks to omit, separated by commas")
     flags = parser.parse_args()
     asyncio.run(run_all_at_once(flags) if flags.all_at_once else run_each(flags))
 

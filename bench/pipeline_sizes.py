@@ -101,7 +101,7 @@ def main(sizes: Sequence[int], small_heap: bool) -> None:
                 found = measure_analysis(folder, other, {HEAP: SMALL_HEAP}, SMALL_SHARE)
                 print(table_row(events, SMALL_HEAP, found), flush=True)
                 if not any(each.spilled_bytes for each in found.counters):
-                    raise SystemExit(f"{events:,} events: nothing was spilled, so nothing is said about spilling")
+                    raise SystemExit(f"{events:,} events: the small heap spilled nothing; take more events")
                 differ = differences(usual / folder.name, other / folder.name)
                 if differ:
                     raise SystemExit(f"{events:,} events: tables differ: {', '.join(differ)}")

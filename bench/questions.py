@@ -75,7 +75,7 @@ def missing(runs: Sequence[Run]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="these questions; all by default")
+    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="number of a question [default: all]")
     answered = {number: runs for number, runs in questions(PAGE.read_text(encoding="utf-8")).items() if runs}
     numbers = parser.parse_args().numbers or list(answered)
     if unknown := set(numbers) - set(answered):

@@ -125,7 +125,7 @@ def updated_index(index: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [bench.script for bench in BENCHES]
-    parser.add_argument("benches", nargs="*", metavar="BENCH", help=f"of {', '.join(names)}; all if none is named")
+    parser.add_argument("benches", nargs="*", metavar="BENCH", help=f"one of {', '.join(names)} [default: all]")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     options = parser.parse_args()
     if unknown := set(options.benches) - set(names):

@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", type=int, nargs="?", default=40)
     parser.add_argument("tables", type=int, nargs="*", metavar="table")
-    parser.add_argument("--lag", action="store_true", help="let the script lag as simsub's did")
+    parser.add_argument("--lag", action="store_true", help="publish with the lag of simsub's simulator")
     parser.add_argument("--engine", choices=("reference", "array"), default="reference")
     options = parser.parse_args()
     seeds, chosen = options.seeds, options.tables or list(TABLES)

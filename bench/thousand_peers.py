@@ -121,9 +121,9 @@ async def measure(flags: argparse.Namespace) -> None:
             places.append(said["addresses"])
         alone_mb, cpu_s, begin = node.resident_mb, node.cpu_s, monotonic()
         node.send_command("[[]]")
-        everybody = [address for crowd in places[1:] for address in crowd]
+        peer_addresses = [address for crowd in places[1:] for address in crowd]
         for child, own in zip(crowds, places[1:], strict=True):
-            child.send_command(json.dumps([[places[0][0], *random.sample(everybody, flags.dials)] for _ in own]))
+            child.send_command(json.dumps([[places[0][0], *random.sample(peer_addresses, flags.dials)] for _ in own]))
         for child in crowds:
             assert await child.next_event("connected", 600), child.errors.decode()[-1000:]
         connected_s = monotonic() - begin
@@ -153,7 +153,7 @@ async def measure(flags: argparse.Namespace) -> None:
     print("| | |\n| --- | ---: |")
     print(f"| peers of the node | {peers:,}, {mesh} in its mesh |")
     print(f"| all connected after | {connected_s:.0f} s |")
-    print(f"| everybody in a mesh after | {meshed_s:.0f} s |")
+    print(f"| all in a mesh after | {meshed_s:.0f} s |")
     print(f"| the node's CPU until 5 s later | {connecting_cpu_s:.1f} s |")
     print(f"| memory for each peer | {1000 * used_mb / peers:.0f} kB |")
     print(f"| delivered | {100 * len(delays) / due:.2f} % of {due:,} |")
@@ -166,10 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--dials", type=int, default=3, help="how many others each dials, in addition to the node")
+    parser.add_argument("--dials", type=int, default=3, help="number of other peers that each peer dials")
     parser.add_argument("--messages", type=int, default=20)
-    parser.add_argument("--node", action="store_true", help="(be the node)")
-    parser.add_argument("--crowd", type=int, default=0, help="(be this number of the peers)")
+    parser.add_argument("--node", action="store_true", help="internal: run as the node")
+    parser.add_argument("--crowd", type=int, default=0, help="internal: run this number of peers")
     flags = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     asyncio.run(Crowd(1 if flags.node else flags.crowd, flags).run() if flags.node or flags.crowd else measure(flags))

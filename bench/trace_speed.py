@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=50_000)
     parser.add_argument("--messages", type=int, default=10)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="Where to write; what is written is removed.")
+    parser.add_argument("--out", type=Path, help="folder for the runs, which are deleted at the end")
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.out) as directory:
         run(100, 1, "full", Path(directory) / "compiled")

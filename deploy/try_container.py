@@ -158,7 +158,7 @@ def try_node(stage: Stage) -> None:
         end = monotonic() + _PATIENCE_S
         while stage.started(check).wait():
             if node.poll() is not None or monotonic() > end:
-                raise SystemExit("the node is not healthy")
+                raise SystemExit(f"the node ended, or is not healthy after {_PATIENCE_S:.0f} s")
             sleep(0.5)
         uid = os.stat(f"/proc/{node.pid}").st_uid
         if not uid:
@@ -170,12 +170,12 @@ def try_node(stage: Stage) -> None:
         node.send_signal(signal.SIGTERM)
         code = node.wait()
     if code != 128 + signal.SIGTERM:
-        raise SystemExit(f"the node ended with {code}")
+        raise SystemExit(f"the node ended with code {code} after SIGTERM, not with {128 + signal.SIGTERM}")
 
 
 def main() -> None:
     if os.geteuid() or shutil.which("debootstrap") is None:
-        raise SystemExit("needs root and debootstrap")
+        raise SystemExit("try_container.py: run it as root, and install debootstrap")
     with tempfile.TemporaryDirectory(prefix="hearsay-container-") as work:
         try_node(build(Path(work)))
     print("the container file works", flush=True)

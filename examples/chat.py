@@ -62,7 +62,7 @@ async def chat(room_name: str, name: str, connect: list[str]) -> None:
             if line.strip():
                 said = json.dumps({"name": name, "text": " ".join(line.split())[: MAX_LINE // 2]})
                 if not await node.wait_for_peers(room_name, None if sys.stdin.isatty() else WAIT_S):
-                    sys.exit(f"nobody was there to hear it within {WAIT_S} s: {line.strip()}")
+                    sys.exit(f"no member was in the room within {WAIT_S} s; not sent: {line.strip()}")
                 await node.make_room(within_s=5)
                 await room.publish(said.encode())
         await node.flush()
@@ -72,7 +72,7 @@ async def chat(room_name: str, name: str, connect: list[str]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A chat room on gossipsub.")
     parser.add_argument("--room", default="chat")
-    parser.add_argument("--name", default="somebody")
+    parser.add_argument("--name", default="anonymous")
     parser.add_argument("--connect", type=address, action="append", default=[], metavar="MULTIADDR")
     arguments = parser.parse_args()
     try:

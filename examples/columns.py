@@ -72,8 +72,10 @@ async def exchange(column: int, has: range, connect: list[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A column of eight cells, exchanged cell by cell.")
-    parser.add_argument("--column", type=number, default=7, help="its number [default: 7]")
-    parser.add_argument("--has", type=cells, required=True, metavar="FIRST-LAST", help="the cells that are here")
+    parser.add_argument("--column", type=number, default=7, help="number of the column [default: 7]")
+    parser.add_argument(
+        "--has", type=cells, required=True, metavar="FIRST-LAST", help="cells that this node has, such as 0-4"
+    )
     parser.add_argument("--connect", type=address, action="append", default=[], metavar="MULTIADDR")
     arguments = parser.parse_args()
     try:

@@ -43,7 +43,7 @@ class Echo(Gossipsub):
         parameters = parameters or EchoParameters()
         super().__init__(parameters)
         self.ahead = parameters.ahead
-        self.heard: dict[PeerId, int] = {}
+        self.holdings: dict[PeerId, int] = {}
 
     def timer_fired(self) -> None:
         super().timer_fired()
@@ -57,14 +57,14 @@ class Echo(Gossipsub):
         if extension.field != HOLDINGS or len(extension.payload) != 4:
             self.shell.drop(sender.id, PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
             return
-        self.heard[sender.id] = int.from_bytes(extension.payload, "big")
-        if self.heard[sender.id] >= len(self.cache) + self.ahead:
+        self.holdings[sender.id] = int.from_bytes(extension.payload, "big")
+        if self.holdings[sender.id] >= len(self.cache) + self.ahead:
             for topic in sorted(sender.topics & self.mesh.topics.keys()):
                 self.mesh.graft(topic, sender.id)
 
     def peer_removed(self, peer: ConnectedPeer) -> None:
         super().peer_removed(peer)
-        self.heard.pop(peer.id, None)
+        self.holdings.pop(peer.id, None)
 
 
 PRESETS: Mapping[str, Mapping[str, object]] = ROUTERS["gossipsub"].presets

@@ -17,7 +17,9 @@ from hearsay.pipeline import Tables, read
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("runs", nargs="+", metavar="RUN")
-    parser.add_argument("--over-ms", type=int, default=500, help="of the 99th percentile of a message's deliveries")
+    parser.add_argument(
+        "--over-ms", type=int, default=500, help="a message is slow if the 99th percentile of its latency is greater"
+    )
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
 

@@ -511,19 +511,23 @@ async def _run_until_over(name: str, scene: Scene) -> None:
 def to_target(address: str) -> Target:
     endpoint = Multiaddr.parse(address).tcp_endpoint
     if endpoint is None:
-        raise ValueError(f"{address}: not an address of TCP")
+        raise ValueError(f"{address}: not a multiaddr with a TCP port")
     return Target(*endpoint)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("attack", choices=[*ATTACKS, "all"])
-    parser.add_argument("target", help="its multiaddr")
+    parser.add_argument("target", help="multiaddr of the target")
     parser.add_argument("--relays", default="", help="multiaddrs of honest peers of the target")
-    parser.add_argument("--addresses", type=int, default=1, help="that take turns where an attack would use one")
+    parser.add_argument(
+        "--addresses", type=int, default=1, help="number of addresses that are used in turn instead of one"
+    )
     parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--without", default="", help="of all: not these, separated by commas")
-    parser.add_argument("--part", default="0/1", help="of all: a share of them, the first is 0")
+    parser.add_argument("--without", default="", help="with `all`: attacks to omit, separated by commas")
+    parser.add_argument(
+        "--part", default="0/1", help="with `all`: PART/PARTS, such as 0/3 for the first third of the attacks"
+    )
     asyncio.run(run(parser.parse_args()))
 
 

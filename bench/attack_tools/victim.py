@@ -27,17 +27,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--rendezvous-point", action="store_true")
-    parser.add_argument("--slow-validator", type=float, help="seconds, for the topic `slow`")
-    parser.add_argument("--unread", action="store_true", help="join the topic `unread`, and never read it")
+    parser.add_argument(
+        "--slow-validator", type=float, help="join `slow`, with a validator that takes this number of seconds"
+    )
+    parser.add_argument("--unread", action="store_true", help="join the topic `unread`, and never read its messages")
     parser.add_argument(
         "--plain", action="store_true", help="join `plain-a` and `plain-b`, whose messages are unsigned"
     )
     parser.add_argument("--seen-ttl-ms", type=int, default=0)
     parser.add_argument("--refuse-replays", action="store_true")
     parser.add_argument("--accept-exchange", action="store_true")
-    parser.add_argument("--rejects", action="store_true", help="have a validator that rejects some of `news`")
-    parser.add_argument("--parts", action="store_true", help="join `parts`, where partial messages are exchanged")
-    parser.add_argument("--files", type=int, default=0, help="how many files the process may open")
+    parser.add_argument(
+        "--rejects", action="store_true", help="reject messages of `news` that begin with `rejected `"
+    )
+    parser.add_argument("--parts", action="store_true", help="join `parts`, with partial messages")
+    parser.add_argument("--files", type=int, default=0, help="limit of open files of the process")
     flags = parser.parse_args()
     if flags.files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (flags.files, flags.files))

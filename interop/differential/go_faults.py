@@ -38,22 +38,22 @@ VERDICT: Step = {"event": "verdict", "message": "m1", "verdict": "accept"}
 
 FAULTS = (
     Fault(
-        "a peer that only floods is taken into the mesh",
+        "the GRAFT of a floodsub peer is accepted",
         [*connect("A", version="floodsub"), *join("news"), rpc("A", subscribe=["news"], graft=["news"])],
         {"mesh": {"news": ["A"]}}, {"mesh": {}},
     ),
     Fault(
-        "who unsubscribes without PRUNE stays in the mesh",
+        "a peer that unsubscribes without PRUNE stays in the mesh",
         [*_members("A"), rpc("A", unsubscribe=["news"])],
         {"mesh": {"news": ["A"]}}, {"mesh": {}},
     ),
     Fault(
-        "a member that did not subscribe gets nothing without subscribers",
+        "a member that did not subscribe gets no messages if the topic has no subscribers",
         [*connect("A"), *join("news"), rpc("A", graft=["news"]), publish("m2")],
         {"rpcs": {}}, {"rpcs": {"A": {"messages": ["m2"]}}},
     ),
     Fault(
-        "who unsubscribes stays in the fan-out until the heartbeat",
+        "a peer that unsubscribes stays in the fan-out until the heartbeat",
         [*connect("A"), rpc("A", subscribe=["news"]), publish("m2"), rpc("A", unsubscribe=["news"])],
         {"fanout": {"news": ["A"]}}, {"fanout": {}},
     ),
@@ -63,35 +63,35 @@ FAULTS = (
         {"rpcs": {"A": {"messages": ["m1"]}}}, {"rpcs": {}}, {"Validate": True},
     ),
     Fault(
-        "a publish without recipients leaves no fan-out for the heartbeat",
+        "a publication without recipients makes no fan-out",
         [*connect("A"), publish("m2"), rpc("A", subscribe=["news"]), HEARTBEAT],
         {"fanout": {}}, {"fanout": {"news": ["A"]}},
     ),
     Fault(
-        "a message of a topic that is not joined keeps no promise",
+        "a message of a topic that is not joined fulfils no promise",
         [*connect("A"), *join("news"), rpc("A", ihave={"news": ["m3"]}), rpc("A", messages=["m3"]),
          *[HEARTBEAT] * 2],
         {"scores": {"A": -1}}, {"scores": {}}, {"Score": SCORE, "IWantFollowupTime": SECOND},
     ),
     Fault(
-        "a late extensions control costs a peer of an older version, too",
+        "a late extensions control lowers the score of a peer with an older version",
         [*connect("A"), rpc("A", subscribe=["news"]), rpc("A", extensions=[])],
         {"scores": {"A": -100}}, {"scores": {}}, {"Score": SCORE},
     ),
     Fault(
-        "the first RPC of an older version stays the first for ever",
+        "after a connection with an older version, a peer's first RPC does not count as the first",
         [*connect("A"), rpc("A", subscribe=["news"]), {"event": "disconnect", "peer": "A"},
          *connect("A", version="1.3"), rpc("A", extensions=[])],
         {"scores": {"A": -100}}, {"scores": {}}, {"Score": SCORE},
     ),
     Fault(
-        "an RPC of a graylisted peer is not its first",
+        "an RPC of a graylisted peer does not count as its first",
         [*connect("A", version="1.3"), rate("A", -50), rpc("A", subscribe=["news"]), rate("A", 0),
          rpc("A", extensions=[])],
         {"scores": {}}, {"scores": {"A": -100}}, {"Score": SCORE},
     ),
     Fault(
-        "a member that becomes direct stays in the mesh",
+        "a member that becomes a direct peer stays in the mesh",
         [*_members("A"), DIRECT],
         {"mesh": {"news": ["A"]}}, {"mesh": {}},
     ),
@@ -101,7 +101,7 @@ FAULTS = (
         {"rpcs": {}}, {"rpcs": {"A": {"iwant": ["m1"]}}}, {"Score": SCORE},
     ),
     Fault(
-        "a direct peer gets what it does not want",
+        "a direct peer gets a message for which it sent IDONTWANT",
         [DIRECT, *connect("A", "B"), *join("news"), rpc("A", subscribe=["news"], idontwant=["m1"]),
          rpc("B", messages=["m1"])],
         {"rpcs": {"A": {"messages": ["m1"]}}}, {"rpcs": {}},
@@ -117,23 +117,23 @@ FAULTS = (
         {"dials": []}, {"dials": ["A"]},
     ),
     Fault(
-        "each RPC with control counts as one with IHAVE",
+        "each RPC with a control part counts as an IHAVE",
         [*connect("A"), *join("news"), *[rpc("A", iwant=["m1"])] * 2, rpc("A", ihave={"news": ["m1"]})],
         {"rpcs": {}}, {"rpcs": {"A": {"iwant": ["m1"]}}}, {"MaxIHaveMessages": 2},
     ),
     Fault(
-        "a score that is retained for no time is so until the next decay",
+        "a score with a retention of 0 seconds is kept until the next decay",
         [*_members("A"), rpc("A", prune={"news": {}}), rpc("A", graft=["news"]),
          {"event": "disconnect", "peer": "A"}, *connect("A")],
         {"scores": {"A": -1}}, {"scores": {}}, {"Score": {**SCORE, "RetainScore": 0}, "GraftFloodThreshold": 0},
     ),
     Fault(
-        "one's own message that is flooded goes to members that do not want it",
+        "a flooded own message is sent to members that sent IDONTWANT for it",
         [*_members("A"), rpc("A", idontwant=["m2"]), publish("m2")],
         {"rpcs": {"A": {"messages": ["m2"]}}}, {"rpcs": {}}, {"FloodPublish": True},
     ),
     Fault(
-        "one's own message that is flooded does not go to members below the publish threshold",
+        "a flooded own message is not sent to members below the publish threshold",
         [*_members("A"), rate("A", -21), publish("m2")],
         {"rpcs": {}}, {"rpcs": {"A": {"messages": ["m2"]}}}, {"FloodPublish": True, "Score": SCORE},
     ),

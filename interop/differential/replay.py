@@ -55,7 +55,9 @@ class Driver:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line.startswith("{"):
-            sys.exit(f"the side of {self.name} ended in {given['name']}: {line}{self.process.stdout.read()}")
+            sys.exit(
+                f"the driver of {self.name} ended in sequence {given['name']}: {line}{self.process.stdout.read()}"
+            )
         return json.loads(line)
 
     def __enter__(self) -> Driver:
@@ -131,8 +133,8 @@ def run(comparison: Comparison) -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--count", type=int, default=200)
-    options.add_argument("--more")
-    options.add_argument("--shown", type=int, default=3)
+    options.add_argument("--more", metavar="WORD", help="the known difference that sequences may show")
+    options.add_argument("--shown", type=int, default=3, help="number of unknown differences to print in full")
     options.add_argument("--vectors", nargs="*", type=Path, help="files like those of vectors/router")
     chosen = options.parse_args()
     if chosen.vectors:
@@ -154,13 +156,19 @@ def _report(comparison: Comparison, driver: Driver, given: list[dict[str, Any]],
     steps = sum(outcome.steps for outcome in outcomes)
     whole = sum(not outcome.ended and outcome.unknown is None for outcome in outcomes)
     print(f"{len(given)} sequences, {whole} to their end, {steps} steps compared, {time.monotonic() - began:.0f} s")
-    print("taken out of steps:", sum((outcome.names for outcome in outcomes), Counter[str]()).most_common())
-    print("ended at:", Counter(outcome.ended for outcome in outcomes if outcome.ended).most_common())
+    print(
+        "known differences removed from steps:",
+        sum((outcome.names for outcome in outcomes), Counter[str]()).most_common(),
+    )
+    print(
+        "sequences ended by a known difference:",
+        Counter(outcome.ended for outcome in outcomes if outcome.ended).most_common(),
+    )
     unknown = [(each, outcome.unknown) for each, outcome in zip(given, outcomes, strict=True) if outcome.unknown]
     kinds = Counter(
         f"{each.get('more', '')}: {found[1]} in {each['steps'][found[0]]['event']}" for each, found in unknown
     )
-    print("not known:", kinds.most_common())
+    print("unknown differences:", kinds.most_common())
     for each, found in unknown[:shown]:
         small = _smallest(comparison, driver, each, found)
         print(json.dumps(small))

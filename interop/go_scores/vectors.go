@@ -298,7 +298,7 @@ func RunVectors(paths []string) bool {
 			err = json.Unmarshal(text, &file)
 		}
 		if err != nil || file.Kind != "score" {
-			fmt.Fprintln(os.Stderr, path, "is no file of vectors of scores", err)
+			fmt.Fprintln(os.Stderr, path, "is not a file of score vectors", err)
 			os.Exit(2)
 		}
 		for place := range file.Vectors {

@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--connect", default="")
     parser.add_argument("--topics", default="")
     parser.add_argument("--router", default="gossipsub")
-    parser.add_argument("--preset", help="the router's; the node's own choice without")
+    parser.add_argument("--preset", help="preset of the router [default: the node's default]")
     parser.add_argument("--host", default="own")
     parser.add_argument("--listen", default="/ip4/127.0.0.1/tcp/0")
     parser.add_argument("--bootstrap", default="")
