@@ -380,7 +380,7 @@ def test_an_explanation_states_how_far_the_clocks_it_compares_may_differ(tmp_pat
     done = hearsay(*hers, "--node", to_text(BOB))
     assert f"…{to_text(BOB)[-8:]} got it after 2 ms (± 4.00 ms), over 1 hop" in done.stdout
     assert "queues included (± 4.00 ms)" in done.stdout
-    assert "± is by how much the clocks of two nodes may still differ" in done.stdout
+    assert "± is the largest possible error of a time between events at two nodes" in done.stdout
     assert "(± 3.00 ms)" in hearsay(*hers).stdout
     (tmp_path / "one-way").mkdir()
     runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
