@@ -16,7 +16,7 @@ FOREVER = 1 << 60
 
 
 def draw_lines_once(latency: LatencyModel) -> None:
-    """Cache latencies: the model computes one at every call, and a search needs each many times."""
+    """Cache the latencies of a model, because a search needs each of them many times."""
     latency.base_us = cache(latency.base_us)
 
 
@@ -74,7 +74,9 @@ class Rows:
         return self.of_message[message, event]
 
     def path(self, message: int, node: int) -> list[dict[str, Any]]:
-        """Return the hops in order of time: the copy, when its sender had the message, and when it was delivered."""
+        """Return the hops in order of time, each as its copy, the time since which the sender had the message, and
+        the time of the delivery.
+        """
         published = self.publication(message)
         arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         delivery, before = self.deliveries(message, node)[0], -1
@@ -105,7 +107,7 @@ class Rows:
             return hops[::-1]
 
     def _delivered(self, arrived: list[dict[str, Any]], delivery: TraceRow, before: int) -> dict[str, Any]:
-        """Return the copy of a delivery."""
+        """Return the first copy that arrived since `before` and can have caused a delivery."""
         fits = [
             copy for copy in arrived
             if copy["from"] == delivery.remote and copy["to"] == delivery.peer
@@ -129,7 +131,9 @@ class Rows:
         return max(0, there[0].time_us - self._delivered(arrived, there[0], -1)["arrived"])
 
     def _links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
-        """Return (from, to, since, until) of connections that both nodes had, while both were in the topic."""
+        """Return (from, to, since, until) of connections that both nodes knew, while both were in the topic. The
+        publisher need not be in the topic.
+        """
         ends: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
         joined: dict[int, list[list[int]]] = defaultdict(list)
         order = {TraceEvent.REMOVE_PEER: 0, TraceEvent.LEAVE: 0, TraceEvent.NODE_DOWN: 0}

@@ -31,7 +31,9 @@ def scenario_of(kind: str) -> Scenario:
 
 
 def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path | None:
-    """Simulate a scenario; return the run folder, or None for a storm or a scenario without kernels."""
+    """Simulate a scenario and return the run folder. Return None if the run has more than `MOST_EVENTS` events, or if
+    the array engine does not support the scenario.
+    """
     if engine == "array" and unsupported(scenario):
         return None
     simulation = Simulation(
@@ -45,8 +47,8 @@ def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path
 
 
 def random_run(number: int, folder: Path, most_nodes: int = 1_000_000) -> tuple[Path, Scenario]:
-    """Return a run of a random scenario: the first of `number`, `number` + 1000, … that is no storm and not too
-    large.
+    """Return a run of a random scenario and the scenario. Try the numbers `number`, `number` + 1,000 and so on, until
+    the network has at most `most_nodes` nodes and the run at most `MOST_EVENTS` events.
     """
     for each in count(number, 1000):
         scenario = even_plan(each)[1].scenario

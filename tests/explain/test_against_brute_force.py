@@ -18,13 +18,13 @@ from hearsay.sim.scenario.scenario import Scenario
 
 
 def compare(run: Path, scenario: Scenario) -> int:
-    """Every delivery of every message; how many there were."""
+    """Compare all copies, paths and fastest paths with those of the search; return the number of paths."""
     rows, compared = None, 0
     for message in range(scenario.workload.messages):
         try:
             story = open_message(run, str(message))
         except ValueError:
-            continue  # it was to be published after the end, or by no node
+            continue  # no PUBLISH: the run ended before, or there was no node to publish the message
         if not story.history.published:
             continue
         assert story.model is not None

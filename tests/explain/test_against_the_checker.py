@@ -1,4 +1,4 @@
-"""Paths are those of the checker's books, which it keeps from the events and actions of each router."""
+"""Paths agree with the records that the checker keeps of the events and actions of each router."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of who got a message and who was due it, in words: the counts of one answer agree with those of the other."""
+"""Summaries of the deliveries of a message and of its due nodes: their counts agree with each other."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_run_without_its_dictionary_says_so(tmp_path):
 
 
 def test_a_node_s_own_trace_does_not_speak_for_others_either(tmp_path):
-    """As `hearsay node --trace` writes it, where peers have no role."""
+    """In a trace of `hearsay node --trace` peers have no role."""
     node, peer = (peer_id_of(PrivateKey.generate().public) for _ in range(2))
     message = Message(b"\x07" * 20, "news", b"hello", node, b"1")
 

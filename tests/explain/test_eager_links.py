@@ -1,4 +1,4 @@
-"""Episub is explained by its own words: eager links, IHAVE by a timer and GRAFT; no mesh, no heartbeat, no IWANT."""
+"""Explanations of episub runs name eager links, IHAVE by a timer and GRAFT, but no mesh, heartbeat or IWANT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hearsay explain` as it is called: what it says, and one line for whatever cannot be explained."""
+"""Output of `hearsay explain` as text and as JSON, and its errors of one line."""
 
 from __future__ import annotations
 

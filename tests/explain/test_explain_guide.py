@@ -1,4 +1,4 @@
-"""The guide shows what the command says."""
+"""Examples of the guide are the output of the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(tmp_path_factory):
 
 
 def test_the_guide_says_what_the_command_says(run, monkeypatch):
-    """`RENEW=1` writes the guide, with output for a terminal of unknown width."""
+    """With `RENEW=1` the output replaces the examples of the guide."""
     monkeypatch.delenv("COLUMNS", raising=False)
     text = GUIDE.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The page of an explained message: it stands alone, draws the path and the tree, and names of others do no harm."""
+"""The HTML page of an explanation: it loads nothing, draws the path and the tree, and escapes names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of real nodes: what their rows tell, and no more. Recorded from go-libp2p-pubsub, and rows made by hand."""
+"""Explanations of traces recorded from go-libp2p-pubsub, whose rows tell less than those of a simulation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(request, tmp_path_factory):
 
 
 def test_paths_follow_the_deliveries_to_the_publisher(run):
-    """Each hop is named by a delivery, and a node received each copy."""
+    """Each hop has a delivery, and each of its copies was received."""
     for message in range(10):
         story = open_message(run, str(message))
         rows = list(iter_rows(run, RowFilter(messages=[message])))

@@ -1,4 +1,4 @@
-"""Messages in parts: a delivery is explained by the part that made the message whole, and no more is claimed."""
+"""Explanations of messages in parts: each delivery has the copy of the part that completed the message."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
 
 
 def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
-    """With service times the part is the last that had arrived by then."""
+    """With service times, the completing part is the last one that had arrived at the time of the delivery."""
     run = simulated_in_parts(tmp_path, ("loss.rate", "0.4"), ("service.time_ms", "3"))
     lost = {
         (row.peer, row.remote, row.time_us)
@@ -100,7 +100,9 @@ IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN
 
 
 def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
-    """Search all rows for why a node lacks a part of a message; None where no neighbour had it."""
+    """Return the reason why a node lacks a part of a message, and the numbers of its explanation, by a search in all
+    rows; None if no neighbour had the message.
+    """
     start = story.history.published_us
     until = min(start + story.run.window_us, story.run.end_us)
     rows = [row for row in all_rows if row.remote is not None]

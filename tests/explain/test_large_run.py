@@ -1,4 +1,4 @@
-"""A run of more than a million rows: memory grows with the message asked about, not with the run."""
+"""Explanations of a run of more than two million rows take little more memory than those of a small run."""
 
 from __future__ import annotations
 

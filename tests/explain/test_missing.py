@@ -1,4 +1,4 @@
-"""Missing deliveries: a search in all rows finds the same due nodes, and each reason is caused on purpose."""
+"""Missing deliveries: a search in all rows finds the same due nodes, and each provoked cause is found as a reason."""
 
 from __future__ import annotations
 

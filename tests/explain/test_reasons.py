@@ -1,4 +1,4 @@
-"""Reasons have words for every code, and cite rules that there are."""
+"""Every code of a reason has words, and the rules that reasons cite exist."""
 
 from __future__ import annotations
 

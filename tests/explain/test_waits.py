@@ -1,4 +1,4 @@
-"""Causes of a copy's wait at its sender: a heartbeat only once the receiver was in the topic and connected."""
+"""Causes of a copy's wait at its sender: HEARTBEAT only while the receiver is in the topic and connected."""
 
 from __future__ import annotations
 

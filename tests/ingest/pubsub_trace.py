@@ -1,6 +1,6 @@
 """Pubsub traces written by protobuf's own library, from declarations of the messages.
 
-`plain_rows` makes the rows of an event in slow, plain Python; the decoder must agree.
+`plain_rows` makes the rows of an event in plain Python, with which the compiled decoder must agree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def delimited(messages: list[Any]) -> bytes:
 
 
 def parse_delimited(data: bytes, batched: bool = False) -> list[Any]:
-    """Return the messages that protobuf's own library decodes."""
+    """Return the events of a trace, or of its batches, as protobuf's own library decodes them."""
     events: list[Any] = []
     rest = BytesIO(data)
     while (message := parse_length_prefixed(Batch if batched else Event, rest)) is not None:

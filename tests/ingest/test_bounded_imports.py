@@ -1,4 +1,4 @@
-"""Small files that unpack to large ones: refused or read in pieces, with memory to match the file."""
+"""Small files that unpack to large ones are refused, and take little memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except NothingImported as nothing:
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 MORE_KIB = 200 << 10
-"""Memory that an import may take in addition to its libraries, in KiB."""
+"""Maximum growth of memory by an import in addition to its libraries, in KiB."""
 
 
 def imported(file: Path, run: Path) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The data source of foreign traces: its records against the rows of an import, its partitions, and bad files."""
+"""The Spark data source of foreign traces: records, partitions, and errors of bad files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs/guide/foreign-traces.md"
 
 
 def read(*paths: object, **options: object) -> list[list[dict]]:
-    """The records of each partition."""
+    """Return the records of each partition."""
     given = {"paths": json.dumps([str(path) for path in paths])} | {key: str(value) for key, value in options.items()}
     reader = TraceReader(given)
     batches = [list(reader.read(partition)) for partition in reader.partitions()]

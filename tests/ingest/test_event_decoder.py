@@ -24,7 +24,7 @@ streams = st.lists(events(), min_size=1, max_size=6)
 
 
 def decoded(pieces: list[bytes], batched: bool = False) -> list[tuple]:
-    """The records that are rows, as `plain_rows` has them."""
+    """Return the decoded records that are rows, in the form of `plain_rows`."""
     found = [record for batch in decode_pieces(pieces, batched) for record in plain(batch).to_pylist()]
     names = ("time_ns", "event", "kind", "peer", "remote", "topic", "message", "count", "reason")
     assert all(record[name] is None for record in found for name in ("hops", "bytes", "via", "error"))
@@ -109,7 +109,7 @@ def test_a_cut_stream_is_refused_unless_cut_between_events(stream, data):
 
 
 def check_against_protobuf(data: bytes, batched: bool) -> None:
-    """Refused, or read as protobuf's library reads it."""
+    """Require that data are refused, or decoded as protobuf's library decodes them."""
     try:
         rows = decoded([data], batched)
     except BadSource:

@@ -1,4 +1,4 @@
-"""Hermes' families of events, in Parquet files of the columns that hermes declares."""
+"""Imports of the Parquet files of hermes, one for each of its families of events."""
 
 from __future__ import annotations
 

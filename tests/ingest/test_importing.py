@@ -1,4 +1,4 @@
-"""Real traces of go-libp2p-pubsub through the whole import, and files that must not get through."""
+"""Imports of real traces of go-libp2p-pubsub, and of files that must be refused."""
 
 from __future__ import annotations
 

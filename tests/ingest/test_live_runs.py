@@ -1,4 +1,4 @@
-"""Runs that live nodes left, joined into one: one numbering, clocks put right, each message in one file."""
+"""Traces of live nodes are joined into one run: one numbering, corrected clocks, each message in one file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HIS = Message(b"his", "chat", b"from Bob", BOB, b"1")
 
 
 def live(directory, node, agent, *happenings, ahead_us=0, router=None):
-    """A node's trace: what happened `at` which time, by a clock that may be ahead."""
+    """Write a node's trace: call each function at its time in µs, by a clock that may be ahead; return the folder."""
     now = [START_US + ahead_us]
 
     async def run() -> None:
@@ -73,7 +73,7 @@ def received(peer, message):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Ada publishes at 1 s, Bob at 2 s; each message flies for a millisecond; Bob's clock is an hour ahead."""
+    """Ada publishes at 1 s, Bob at 2 s; each message takes a millisecond; Bob's clock is an hour ahead."""
     ada = live(
         tmp_path / "ada",
         ADA,
@@ -135,7 +135,7 @@ def test_what_an_import_has_no_words_for_is_kept(runs, tmp_path):
 
 def test_the_order_of_the_runs_does_not_matter_and_pieces_serve_as_the_whole(runs, tmp_path):
     join_runs(runs, RunFolder.create(tmp_path / "one"))
-    (runs[1] / "manifest.json").unlink()  # as a node leaves it that is killed
+    (runs[1] / "manifest.json").unlink()  # as in the folder of a killed node
     join_runs(runs[::-1], RunFolder.create(tmp_path / "other"))
     one, other = (load_manifest(tmp_path / name).trace for name in ("one", "other"))
     assert (one.hash, one.rows) == (other.hash, other.rows)
@@ -197,7 +197,7 @@ def test_a_damaged_trace_is_named_and_nothing_is_joined(runs, tmp_path):
 
 
 def killed(trace):
-    """Return what is left of a node that is killed after its first rows: no goodbye, and no seal."""
+    """Replace a trace by that of a node killed after its first rows, without NODE_DOWN and manifest."""
     rest = min(folder for folder in trace.iterdir() if folder.name.isdecimal())
     rows = read_rows(rest)
     shutil.rmtree(trace)
@@ -260,7 +260,7 @@ def test_the_router_is_named_by_the_nodes_that_ran_it(tmp_path, other, named):
 
 
 def go_trace(path, node, *events, ahead_us=0):
-    """The trace that go's tracer writes: (time, type, fields), by a clock that may be ahead."""
+    """Write events (time in µs, type, fields) as go's tracer does, by a clock that may be ahead; return the path."""
     found = []
     for at_us, name, fields in events:
         event = Event(type=NAMES.index(name), peerID=node, timestamp=(START_US + ahead_us + at_us) * 1000)
@@ -297,7 +297,9 @@ CAL = peer_id_of(PrivateKey.from_seed(bytes([3]) * 32).public)
 
 
 def between_go_and_ours(base, clocks, flights, back=True):
-    """Ada and Cal run go, Bob our node between them: Ada's message goes on to Cal, Bob's to Ada, Cal's to Bob."""
+    """Return runs of Ada and Cal, which run go, and of Bob, our node between them. Ada's message goes to Bob and then
+    to Cal, Cal's to Bob, and Bob's to Ada unless `back` is false.
+    """
     cals = Message(b"cals", "news", b"from Cal", CAL, b"1")
     (ada, bob, cal), (ada_bob, bob_ada, bob_cal, cal_bob) = clocks, flights
     ours = [

@@ -1,4 +1,4 @@
-"""Clocks that are off are found, by how much, and nothing is changed because of it."""
+"""Imports find the clocks that are off, and by how much, but leave the times of rows as they are."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_truth_lies_within_the_uncertainty(clocks, data):
 
 
 def shifted(tmp_path: Path, by_ns: int) -> tuple[Path, str]:
-    """The recorded trace with the clock of one peer put forward."""
+    """Write the recorded trace with the clock of one peer put forward; return the path and the peer's name."""
     events = parse_delimited(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))
     victim = events[0].peerID
     for event in events:
@@ -109,7 +109,7 @@ def test_a_real_trace_with_one_clock_put_wrong(tmp_path, by_us):
 
 
 def plain_delays(rows: np.ndarray) -> dict[tuple[int, int], int]:
-    """The rule of `message_facts` in slow Python."""
+    """Return the smallest delay of each pair of peers, by the rule of `message_facts` in plain Python."""
     sent, received = {}, {}
     receipts = (TraceEvent.RECV_RPC, TraceEvent.DELIVER, TraceEvent.DUPLICATE, TraceEvent.REJECT)
     for row in rows.tolist():

@@ -43,7 +43,9 @@ class RecordingRouter(Router):
 
 @dataclass
 class Sent:
-    """RPCs of one peer: parts other than messages, numbers of messages, and whether these are expensive."""
+    """RPCs of one peer: their parts other than messages, their numbers of messages, and whether the signatures of
+    these messages are expensive.
+    """
 
     rpcs: list[Rpc]
     counts: list[int]
@@ -64,7 +66,7 @@ async def slow(message):
 
 @dataclass(frozen=True)
 class Path:
-    """Settings of a node with which RPCs take one of the paths to the router."""
+    """Settings of a node, and acts of its peer, with which RPCs take one of the paths to the router."""
 
     limits: dict[str, int] = field(default_factory=dict)
     validator: Callable | None = None

@@ -1,4 +1,4 @@
-"""Tests of who is where, by what others say: the newest signed record, claims next to it, shares of sources."""
+"""The address book: newest signed records, unsigned claims in addition to them, and bounds for each source."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_when_all_places_are_taken_the_source_with_most_loses_its_oldest():
 
 
 def test_naming_a_peer_again_does_not_take_it_from_its_first_source():
-    """Else a flood could first take over the entries of others, and then displace them."""
+    """Otherwise a flood could first take over the entries of others, and then displace them."""
     known = book(source_peers=3)
     known.learn(RECORDS[0], "honest")
     known.learn(sealed(0, 2), "flood")

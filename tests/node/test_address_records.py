@@ -1,4 +1,4 @@
-"""Signed addresses next to the names of peers: how many are read."""
+"""Signed records of addresses in an RPC: the number that is read is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Demerits fade, addresses answer for their own peers alone, honest peers are never put out."""
+"""Demerits fade, an address answers only for its own peers, and honest peers are never banned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Clock:
 
 
 class Court:
-    """A conduct with a clock in hand, and the peers that it has put out."""
+    """A `Conduct` with a clock of the test, and the peers and addresses that it has banned, in order."""
 
     def __init__(self, **limits):
         self.clock = Clock()
@@ -147,7 +147,7 @@ def test_the_news_says_who_for_how_long_and_why():
 
 
 class BoundedAccounts(RuleBasedStateMachine):
-    """However many names there are, few are remembered, and those that are out longest."""
+    """At most eight names are remembered, and banned ones before others."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tests of whose turn it is to be dialled; time is a number."""
+"""The order, bounds and rates of dials; the test sets the clock."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_source_has_its_share_of_the_places():
 
 
 def test_a_network_that_says_nothing_keeps_its_share_of_the_places_only():
-    """Forty peers at one address, whatever their ports, and then one at another."""
+    """Forty peers at one address with many ports are added before one at another address."""
     dials, _ = queue(of_address=8)
     for number in range(40):
         dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), "a")
@@ -220,7 +220,7 @@ def test_shares_hold_whatever_happens_and_no_peer_is_lost(steps):
 
 
 def test_dials_of_an_address_have_a_rate():
-    """Peers that end at once leave places free, and yet no peer makes a node flood an address."""
+    """Dials that end at once leave places free, but peers cannot make a node flood an address."""
     dials, clock = queue(address_rate=Rate(4, 2.0))
     for number in range(40):
         dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), f"source {number % 4}")

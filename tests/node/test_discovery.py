@@ -52,7 +52,7 @@ async def discovering(host, **dials):
 
 
 class Tarpit:
-    """Sockets at addresses of 127.0.0.0/8 that accept and say nothing."""
+    """Sockets at addresses of 127.0.0.0/8 that accept connections and send nothing."""
 
     def __init__(self):
         self.addresses = []
@@ -82,7 +82,7 @@ class Tarpit:
 
 
 def sybil(addresses):
-    """A peer that is not there, and its record."""
+    """Return a peer that does not run, and its record."""
     key = PrivateKey.generate()
     peer = peer_id_of(key.public)
     return peer, seal_record(key, PeerRecord(peer, 1, tuple(addresses)))
@@ -95,7 +95,7 @@ def register(point, peer, record, address):
 
 @run
 async def test_nodes_meet_though_a_rendezvous_point_is_poisoned(stack):
-    """Forty-five registrations before them and as many after, with forty addresses each where no peer answers."""
+    """Sybils register 45 times before the first node and 45 times after it, each time with 40 silent addresses."""
     tarpit = await (await stack.enter_async_context(Tarpit())).open(*range(1, 41))
     host = await stack.enter_async_context(hosting())
     point = RendezvousPoint(host)
@@ -127,7 +127,7 @@ async def test_a_peer_is_reached_behind_addresses_where_no_host_answers(stack):
 
 @run
 async def test_a_network_that_says_nothing_leaves_room_for_others(stack):
-    """With patience for an hour, so that no place is given back."""
+    """A dial may take an hour, so no place becomes free."""
     tarpit = await (await stack.enter_async_context(Tarpit())).open(1)
     honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
     discovery = await stack.enter_async_context(discovering(host, first_try_s=3600.0))

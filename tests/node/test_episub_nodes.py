@@ -1,4 +1,4 @@
-"""Episub on real nodes: they find each other from one address, choose their connections, and lose some."""
+"""Episub on real nodes: they find each other from one address, choose connections, and replace lost neighbours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY_IN_A_PROCESS = {
     "probe_interval_ms": 1_000,
     "missing_tick_ms": 100,
 }
-"""Ten nodes share a core with other tests: with quick timers they have no time left for what the timers start."""
+"""Timers for ten nodes that share a core with other tests, where work of quicker timers would not end in time."""
 
 
 def config(*bootstrap, **parameters):
@@ -87,7 +87,7 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
         while not any(len(strategy(node).trees["news"].lazy) for node in nodes):
             await deliver(nodes, topics, "more")  # the second copies are late, or came over links that are replaced
 
-        lost, left = nodes[:3], nodes[3:]  # the one that all others started from among them
+        lost, left = nodes[:3], nodes[3:]  # among them the bootstrap peer of all others
         for node in lost:
             for connection in list(node._host.connections.values()):
                 connection.abort()

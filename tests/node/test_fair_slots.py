@@ -1,4 +1,4 @@
-"""Slots shared between peers: how many each gets, in whose turn, and that none is ever lost."""
+"""Slots that peers share: each peer's part, the order of waiting peers, and that no slot is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PEERS = (b"one", b"two", b"three", b"four", b"five")
 
 
 class Held:
-    """Slots, and who has them."""
+    """Slots, the work that has started, and the number of slots of each peer."""
 
     def __init__(self, count):
         self.started = []

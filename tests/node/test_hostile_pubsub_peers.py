@@ -42,7 +42,7 @@ PATIENT = NodeLimits(conduct=ConductLimits(slow_at=1e9, out_at=1e9))
 
 @asynccontextmanager
 async def attacked(**config):
-    """A node in the topic `news`, a bare host connected to it, and the host's stream to write to."""
+    """Yield a node in the topic `news`, a bare host connected to the node, and a stream of this host to the node."""
     async with Node(NodeConfig(**config)) as node:
         await node.join("news")
         host = Host()
@@ -169,8 +169,9 @@ async def test_stale_rpcs_of_a_peer_that_is_gone_are_dropped():
 
 @run
 async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
-    """Not in a PRUNE of a topic that was not joined, nor in an RPC of a peer that does not speak episub. A record of
-    another peer than the PRUNE names is dropped."""
+    """Records in a PRUNE of a topic that was not joined, and in an RPC of a peer that does not speak episub, are not
+    read. A record of another peer than the PRUNE names is dropped.
+    """
     keys = [PrivateKey.generate() for _ in range(4)]
     peers = [peer_id_of(key.public) for key in keys]
     address = Multiaddr.parse("/ip4/127.0.0.1/tcp/1")
@@ -200,7 +201,7 @@ async def test_signed_addresses_are_looked_at_only_if_they_were_asked_for():
 
 @run
 async def test_a_forged_copy_does_not_keep_out_the_true_message():
-    """The same author and number, so the same id: the copy comes first, and is not delivered."""
+    """Both have the same author and number, so the same id. The forged copy comes first, and is not delivered."""
     author = Author(PrivateKey.generate(), 1)
     true = author.write("news", b"true", SignaturePolicy.STRICT_SIGN)
     forged = (replace(true, data=b"forged"), replace(true, signature=bytes(64)), replace(true, topic="others"))

@@ -1,4 +1,4 @@
-"""The answers over HTTP: any request has one answer, and no connection costs more than its bounds."""
+"""The HTTP server of metrics: any request has one answer, and connections are bounded in size, time and number."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_request_in_one_piece_or_a_byte_at_a_time_has_the_same_answer():
 
 @run
 async def test_a_request_for_another_name_is_refused():
-    """DNS rebinding: another site lets its name lead here."""
+    """DNS rebinding: the name of another site resolves to the address of the server."""
     async with Listening() as server:
         for host, status in (
             ("evil.example", 421), ("evil.example:9100", 421), ("127.0.0.1.evil.example", 421), ("", 421),

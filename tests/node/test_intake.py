@@ -1,4 +1,4 @@
-"""RPCs of peers are handled in turns: a flood of one holds up no other peer, and loses nothing of an honest one."""
+"""RPCs of peers are handled in turns: a flood of one peer neither delays nor loses the RPCs of an honest one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bare:
 
 @asynccontextmanager
 async def node_and_bare_hosts(count, offences=None, **limits):
-    """A node in the topic `news` that puts no peer out, and bare hosts connected to it."""
+    """Yield a node in the topic `news` that bans no peer, the topic, and bare hosts connected to the node."""
     async with Node(NodeConfig(limits=NodeLimits(topic_queue=100_000, **limits))) as node:
         noted = [] if offences is None else offences
         node._enforcer.add_offences = lambda *offence: noted.append(offence)
@@ -90,7 +90,7 @@ class DearAuthor:
         return Message(b"", "news", data, self.peer, seqno, signature, self.key.encoded)
 
     def forge(self, data):
-        """A message with the sequence number of the next one, and the signature of another."""
+        """Return a message with the number of the next one, and the signature of another message."""
         other = self.write(b"other")
         self._count -= 1
         return Message(b"", "news", data, self.peer, other.seqno, other.signature, other.key)
@@ -291,7 +291,7 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
 
 
 async def most_that_waited_of_one(**limits):
-    """Bytes reserved for a peer whose hundred messages all have expensive signatures; all arrive."""
+    """Return the most bytes reserved for a peer while its hundred messages with expensive signatures arrive."""
     async with node_and_bare_hosts(1, **limits) as (node, topic, one):
         expensive = DearAuthor()
         for number in range(100):

@@ -1,4 +1,4 @@
-"""The router receives what the bytes of a peer say, on every path through the intake."""
+"""The router receives the RPCs that the bytes of a peer encode, on every path through the intake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a node's identity: whole or not there, its owner's alone, never written over."""
+"""The key file of a node: complete or absent, readable only by its owner, never overwritten."""
 
 from __future__ import annotations
 

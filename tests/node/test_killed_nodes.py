@@ -1,4 +1,4 @@
-"""SIGKILL of a third of some node processes; the bench runs the same with thirty."""
+"""A third of six node processes is killed with SIGKILL; bench/killed_nodes.py runs the same with 30."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live trace over several lives of a node: one run in the end, names keep their numbers."""
+"""Live traces over several lives of a node: they become one run, in which names keep their numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def peers():
 
 
 def live(directory, node, clock, *events, close=True):
-    """One life of a node."""
+    """Write the trace of one life of a node."""
 
     async def run() -> None:
         trace = LiveTrace(directory, node, clock, "hearsay/test")
@@ -57,7 +57,7 @@ def test_a_node_that_comes_back_continues_its_trace(tmp_path, peers):
     node, first, second, third = peers
     live(tmp_path, node, clock, PeerAdded(first, "/meshsub/1.1.0"), TopicJoined("news"))
     assert verify(tmp_path) == []
-    RunFolder.create(tmp_path / "00001")  # of a life that ended while it wrote
+    RunFolder.create(tmp_path / "00001")  # left by a life that ended while it wrote
     live(
         tmp_path,
         third,
@@ -105,7 +105,7 @@ def test_while_a_node_lives_its_folder_has_no_seal(tmp_path, peers):
     live(tmp_path, peers[0], clock)
     assert (tmp_path / "manifest.json").exists()
     live(tmp_path, peers[0], clock, close=False)
-    gc.collect()  # the lock of a node whose process ends goes with it
+    gc.collect()  # releases the lock of the trace, as the end of the process does
     assert not (tmp_path / "manifest.json").exists()
     live(tmp_path, peers[0], clock)
     assert verify(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Many nodes in one process; the bench runs the same with two hundred."""
+"""Many nodes in one process; bench/many_nodes.py runs the same with 200 nodes."""
 
 from __future__ import annotations
 

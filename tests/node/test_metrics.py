@@ -1,4 +1,4 @@
-"""Metrics of real nodes, read over HTTP by the reference parser of OpenMetrics and held to what has happened."""
+"""Metrics of real nodes, read over HTTP by the reference parser of OpenMetrics and compared with known events."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def figures(node):
 
 
 async def figures_where(node, condition):
-    """Return what is shown as soon as something is so."""
+    """Return the figures of a node as soon as a condition holds for them."""
     while True:
         found = await figures(node)
         if condition(found):
@@ -387,7 +387,7 @@ def test_what_is_no_address(text):
 
 
 def test_the_guide_has_a_row_for_every_metric_and_no_other():
-    """Names of families are in a table; the guide names samples as they are asked for."""
+    """The guide names samples, whose suffixes the names of families lack."""
     shown = {name for families in TABLE.values() for name in families}
     expected = set(
         re.findall(r"^\|`([a-z0-9]+_[a-z0-9_]+?)(?:_total|_info)?`", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,6 +1,6 @@
-"""Tests of what becomes of peers that offend again and again, and of honest ones next to them, on real sockets.
+"""Peers that offend again and again are banned, but no honest ones next to them, on real sockets.
 
-Attackers come from other addresses of 127.0.0.0/8 than the honest, who are at 127.0.0.1.
+Honest peers have the address 127.0.0.1, attackers other addresses of 127.0.0.0/8.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ async def test_an_address_that_sends_one_offender_after_the_other_gets_no_handsh
 
 @asynccontextmanager
 async def hung_up(node, peer, *rpcs):
-    """The peer sends RPCs and ends its connection before the node handles them."""
+    """Let a peer send RPCs and end its connection before the node handles them, which is after the `with` block."""
     await peer.meet(node)
     link = node._running.links.by_peer[peer.host.peer]
     link.intake.input.paused = True
@@ -319,12 +319,12 @@ async def test_who_grafts_in_backoff_again_and_again_is_put_out():
 
 
 FEW_ROUNDS = 50
-"""GRAFTs by all sybils; honest nodes need three. In thousands some succeed by chance, with any rule."""
+"""Rounds of GRAFTs by all sybils. Honest nodes need three rounds; in thousands some sybil succeeds by chance."""
 
 
 @run
 async def test_sybils_of_one_address_take_no_mesh_from_the_honest():
-    """Sixty names at one address say GRAFT ten times a second, before and after honest nodes come."""
+    """Sixty peers at one address send GRAFT ten times a second, before and after honest nodes connect."""
     async with AsyncExitStack() as stack:
         victim = await stack.enter_async_context(Node(config()))
         topic = await victim.join("news")

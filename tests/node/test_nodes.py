@@ -51,7 +51,7 @@ class Network:
             await node.close()
 
     async def settled(self):
-        """Everybody knows the subscriptions of all its peers, and has a mesh if it is of that kind."""
+        """Wait until each node knows the subscriptions of all its peers and has a mesh if its router has meshes."""
 
         def ready(node):
             alive = list(node.peers)
@@ -448,7 +448,9 @@ async def test_a_rendezvous_point_brings_the_peers_of_a_topic_together():
 
 @run
 async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
-    """One refuses connections, one takes them and stays silent: the third serves, and one that comes back is used."""
+    """One point refuses connections, one accepts them and stays silent, and the third serves. Later only the first
+    serves, started again.
+    """
     silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     mute = f"/ip4/127.0.0.1/tcp/{silent.sockets[0].getsockname()[1]}"
     identity = PrivateKey.generate()

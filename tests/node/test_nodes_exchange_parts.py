@@ -1,4 +1,4 @@
-"""Partial messages between nodes of ours, over real sockets."""
+"""Partial messages between our nodes, over real sockets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_two_halves_make_the_message_at_both():
 
 @run
 async def test_parts_become_a_full_message_for_those_who_know_none_and_parts_again():
-    """In a row: parts, a node that supports them, one that knows none, one that requests them."""
+    """Nodes in a row: two with partial messages, one without, and one with them."""
     middle, last = PartsExchange(FORM), PartsExchange(FORM)
     source = PartsExchange(FORM)
     async with Node(config()) as a, Node(config()) as b, Node(config(partial=False)) as c, Node(config()) as d:

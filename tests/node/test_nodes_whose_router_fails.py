@@ -1,4 +1,4 @@
-"""A router from outside that raises ends its node in good order, and each waiting caller gets the reason."""
+"""A router that raises ends its node, which closes in order; each waiting caller gets the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hearsay.trace.compare_runs import verify
 
 
 class Half(Floodsub):
-    """Publishes well, and fails at the first message of others."""
+    """A router that publishes, but fails at the first message of a peer."""
 
     def accepted(self, message, received_from):
         raise KeyError("boom")

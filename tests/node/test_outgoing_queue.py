@@ -1,4 +1,4 @@
-"""The queue of outgoing data is bounded for each peer and for all, and a peer that does not read pays for it."""
+"""Queues of outgoing data are bounded for each peer and together; without room the longest queue loses entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def entry(size=1000, priority=Priority.MESSAGE, message_id=None):
 
 
 class Peers:
-    """Queues that share a memory, and what each has lost."""
+    """Queues that share a memory, and the entries that each has lost."""
 
     def __init__(self, count, *, each, together, addresses=None):
         self.budget = Budget("outgoing", together)

@@ -1,4 +1,4 @@
-"""Nodes that keep scores, on real sockets: what peers do, what the application says, and what follows."""
+"""Nodes that keep scores, on real sockets: effects of the behaviour of peers and of ratings by the application."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ async def test_direct_peers_get_everything_and_are_in_no_mesh():
 
 @run
 async def test_a_relay_of_messages_that_implementations_differ_on_keeps_its_score_and_its_promises():
-    """go takes and relays each of these. Another relay announces the same and sends nothing. Rules: PROMISE-2."""
+    """go accepts and relays each of these messages. A second peer announces the same id and sends no message.
+
+    Rules: PROMISE-2.
+    """
     author = PrivateKey.generate()
     true = Author(author, 7).write("news", b"true", SignaturePolicy.STRICT_SIGN)
     parts = (true.source, b"other", true.seqno, b"news")

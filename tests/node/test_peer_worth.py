@@ -1,4 +1,4 @@
-"""Tests of what peers are worth to a node when its host needs a slot."""
+"""Worth of peers, by which a host without a free slot chooses the connection that it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node takes the presets of implementations and networks, with what they are made from."""
+"""Nodes accept the presets of implementations and of networks, and the parameters of a preset."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_other_presets_are_made_from_nothing(preset):
 
 @run
 async def test_five_implementations_in_one_network_of_real_nodes():
-    """Each of them gets what each publishes."""
+    """Each node gets the messages of all."""
     async with AsyncExitStack() as stack:
         configs = [NodeConfig(preset=name, parameters=QUICK) for name in ("go", "rust", "js", "nim", "jvm")]
         nodes = [await stack.enter_async_context(Node(config)) for config in configs]

@@ -1,4 +1,4 @@
-"""The path of an RPC to the router without sockets and threads: bytes and verdicts in, events out."""
+"""The path of an RPC to the router, without sockets and threads: bytes and verdicts are input, events output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHEAP = Author(PrivateKey.generate(), 1)
 
 @dataclass
 class Machine:
-    """A router in the topic `news` with one peer, whose bytes go through a `PeerInput`; the test turns the clock."""
+    """A router in the topic `news` with one peer, whose bytes go through a `PeerInput`; the test sets the clock."""
 
     config: NodeConfig = field(default_factory=NodeConfig)
     now_us: int = 0
@@ -61,7 +61,7 @@ class Machine:
         self.input.feed(b"".join(frame(encode_rpc(rpc)) for rpc in rpcs))
 
     def events(self):
-        """All that can be done now; the router gets what is admitted."""
+        """Return all events that the input can give now; admitted RPCs also go to the router."""
         found = []
         while (events := self.input.step()) is not None:
             for event in events:

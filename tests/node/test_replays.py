@@ -1,4 +1,4 @@
-"""Replays of signed messages: what the numbers of an author tell, the file that keeps them, and real nodes."""
+"""Replays of signed messages: sequence numbers of authors, the file that stores them, and real nodes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_closed_during_a_write_keeps_the_latest_numbers(tmp_path,
 
 @asynccontextmanager
 async def stranger(node):
-    """Writes messages to a node, as they are."""
+    """Yield a function that writes messages to a node, unchanged, as a connected peer."""
     host = Host()
     host.handle(MESHSUB, lambda stream: None)
     try:
@@ -153,7 +153,7 @@ def written(author, *data):
 
 
 def forgotten(node):
-    """Return whether nothing counts as seen any more."""
+    """Expire the seen cache of a node; return whether it is empty."""
     router = node._running.router
     router.seen.expire(node._running.clock())
     return not router.seen.known

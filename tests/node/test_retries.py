@@ -1,4 +1,4 @@
-"""Waits before the next try."""
+"""Waits between attempts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""State lives as long as what it belongs to: a stream, a connection or a peer. Streams are replaced, peers reconnect,
-and two connections of one peer come at once."""
+"""State of a stream, a connection or a peer ends with its owner. Streams are replaced, peers reconnect, and two
+connections of one peer come at once.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def config(**parameters):
 
 
 class Peer:
-    """A bare host; it opens streams to a node and accepts the node's."""
+    """A bare host that opens streams to a node and accepts the streams of the node."""
 
     def __init__(self, node, host):
         self.node = node
@@ -184,7 +185,7 @@ async def test_our_hello_is_first_on_a_stream_that_replaces_a_full_one():
 
 @run
 async def test_what_a_peer_forgot_with_its_stream_is_said_again():
-    """A peer whose stream ended takes the other side for gone: out of its mesh, and in Go's case of no topic."""
+    """A peer whose stream to the node ended removes the node from its mesh; go also forgets the node's topics."""
     async with node_and_peer() as (node, peer):
         await peer.open(replace(HELLO, control=replace(HELLO.control, graft=(Graft("news"),))))
         await until(lambda: len(peer.accepted) == 1 and peer.host.peer in node.mesh("news"))

@@ -1,4 +1,4 @@
-"""Turns, allowances and the line for the threads, by themselves: no sockets, and the time is handed in."""
+"""Turns, allowances and the queue of batches for threads, without sockets and by a clock of the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hearsay.node.verification import Batch, BatchQueue
 
 
 class World:
-    """A clock that advances while work is done, and a loop."""
+    """A clock that advances while work is done, and an event loop whose turns are logged."""
 
     def __init__(self):
         self.now_s = 0.0
@@ -93,7 +93,7 @@ def test_all_work_is_done_in_fair_turns(jobs):
 
 
 def test_many_floods_do_not_hold_up_who_sends_little():
-    """Each flood has waited longer."""
+    """Although each flood has waited for longer."""
     world = World()
     for number in range(100):
         world.turns.schedule(Digger(world, f"flood {number}", [SLICE_S / 4] * 400))
@@ -106,7 +106,7 @@ def test_many_floods_do_not_hold_up_who_sends_little():
 
 
 def test_idle_time_earns_nothing():
-    """Or a worker could save it up and then hold up all others."""
+    """Otherwise a worker could save idle time, and then hold up all others."""
     world = World()
     idle = Digger(world, "idle", [SLICE_S / 4])
     world.turns.schedule(idle)
@@ -123,7 +123,7 @@ def test_idle_time_earns_nothing():
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 40)), max_size=60))
 def test_no_peer_uses_more_than_the_allowance(uses):
-    """A caller that waits as long as it must has used no more than the burst, the rate, and one use too many."""
+    """A caller that waits as long as it must uses at most the burst, the rate, and one use that exceeds them."""
     allowance = Allowance(10, 20, 0.0)
     now_s = used = 0.0
     for pause_s, count in uses:

@@ -1,4 +1,4 @@
-"""Validators that take their time, on real nodes: peers that flood, what waits and how much, threads, deadlines."""
+"""Slow validators on real nodes: floods, bounds of waiting messages, threads and deadlines."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def config(max_pending_validations=8192, **limits):
 
 
 class Stranger:
-    """A bare host with a stream to a node, for writing what it likes."""
+    """A bare host with a stream to a node, on which it sends unsigned messages of the test."""
 
     def __init__(self, host, stream):
         self.peer = host.peer
         self._stream = stream
 
     def send(self, *data):
-        """All in one RPC."""
+        """Send one RPC with a message for each of the data."""
         self._stream.write(frame(encode_rpc(Rpc(messages=tuple(Message(b"", "news", each) for each in data)))))
 
 
 class Gate:
-    """A validator that lets messages wait whose data begins with `flood`, until it is opened; others pass soon."""
+    """A validator that accepts messages whose data begins with `flood` when `open` is set, and others at once."""
 
     def __init__(self):
         self.open = asyncio.Event()
@@ -62,7 +62,7 @@ class Gate:
 
 @asynccontextmanager
 async def visited(count, **limits):
-    """A node in the topic `news` with a gate as its validator, and strangers that are connected to it."""
+    """Yield a node in the topic `news`, the topic, the gate that is its validator, and connected strangers."""
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(Node(config(**limits)))
         topic = await node.join("news")
@@ -84,7 +84,7 @@ def flood(count, name="flood", size=0):
 
 
 def weight_pending(node):
-    """The bytes of all messages that wait for validators."""
+    """Return the memory of all messages that wait for validators, estimated as twice their data, in bytes."""
     return sum(len(message.data) for message, _ in node._running.router.pending.values()) * 2
 
 
@@ -160,7 +160,7 @@ async def test_of_one_frame_only_so_many_messages_wait_and_none_is_lost():
 
 
 async def friend_pings(node):
-    """A round trip, in which all that the node has to do at once gets done."""
+    """Ping the node from another one. Until the answer comes, the node does all work that is due."""
     async with Node(config()) as friend:
         return await friend.ping(await friend.connect(node.addresses[0])) > 0
 

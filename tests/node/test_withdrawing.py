@@ -1,4 +1,4 @@
-"""A node with `withdraw_unwanted` sends no copy that its peer does not want any more, if that still waits."""
+"""A node with `withdraw_unwanted` removes a waiting copy if its peer sends IDONTWANT for the message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbea
 
 
 async def published_and_unwanted(withdraws: bool) -> tuple[list[bytes], int]:
-    """Return what arrives of two messages, when the peer says that it has the first one before that has left."""
+    """Publish two messages, with an IDONTWANT from the peer for the first before it is sent. Return the data that
+    arrive at the peer, and the number of withdrawn messages.
+    """
     parameters = {**QUICK, "idontwant_threshold_bytes": 4, "withdraw_unwanted": withdraws}
     async with Node(NodeConfig(parameters=parameters)) as one, Node(NodeConfig(parameters=parameters)) as other:
         topic = await other.join("news")

@@ -1,4 +1,4 @@
-"""Every check finds what it is there for, and nothing where nothing is wrong."""
+"""Each check finds its fault, and none finds a fault in a set without faults."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_finding_says_where_and_by_which_figures(tmp_path):
 
 
 def test_the_least_rate_is_the_least(tmp_path):
-    """At the rate that the finding names no peer is pruned; just below it, members that deliver everything are."""
+    """At the rate that the finding names no peer is pruned; below that rate, members that deliver everything are."""
     idle = {"expect.topics.0.messages_per_s": 0.001, f"{BLOCKS}.mesh_deliveries_weight": -100_000}
     finding = next(each for each in checked(tmp_path, idle).findings if each.check == "idle-prunes")
     least = finding.figures["least_messages_per_s"]

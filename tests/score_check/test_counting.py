@@ -1,4 +1,4 @@
-"""Counters after many refreshes are what the core's rule does refresh by refresh."""
+"""Closed forms of counters after many refreshes agree with the core's rule, applied refresh by refresh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves come from the real scorer, and stay what they are however many messages there are."""
+"""Curves of scores, which the core's scorer computes; messages count in bundles, which do not change the curves."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_parts_add_up_to_the_score_below_the_cap(played):
 
 
 def test_messages_in_bundles_make_the_same_curves(played, tmp_path):
-    """64 times the traffic, with all that counts it 64 times as large, is the same network."""
+    """64 times the traffic, with caps, thresholds and weights scaled to it, gives the same curves."""
     many = play_all(checked(tmp_path, MANY).worth)
     for before, after in zip(played.curves, many.curves, strict=True):
         assert before.first_pruned_s == after.first_pruned_s

@@ -1,4 +1,4 @@
-"""How many offences it takes, and when they are forgotten."""
+"""Numbers of offences that bring a peer below each threshold, and the times until they are forgotten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def offence(found, name):
 
 
 def test_promises_broken_at_once_are_enough_where_one_at_each_heartbeat_never_is():
-    """rust follows every id, so 17 at once are −10 · 17² = −2,890 below its best of 2,800."""
+    """rust counts a promise for every id: 17 at once are −10 · 17² = −2,890, more than its best score of 2,800."""
     found = offence(check_subject(subject_of_set("rust")).offences, BROKEN_PROMISES)
     assert found.needed == {"negative": 17, "gossip": 17, "publish": 17, "graylist": 17}
     assert (found.forgiven_s, found.forgotten_s) == (1, 4)
@@ -32,13 +32,13 @@ def test_what_rust_and_js_count_against_a_newcomer(tmp_path):
 
 @pytest.mark.parametrize(("each", "needed"), [(0, None), (1, 2), (5, 2)])
 def test_promises_are_broken_as_fast_as_they_can_be(tmp_path, each, needed):
-    """From 20 down to 0: one at each heartbeat counts 1 + 0.95 at the second, two at once count 2."""
+    """Two bring a score of 20 below 0: two at once count 2, and one at each heartbeat counts 1 + 0.95."""
     found = checked(tmp_path, {"expect.promises_per_heartbeat": each})
     assert offence(found.offences, BROKEN_PROMISES).needed["negative"] == needed
 
 
 def test_it_takes_more_of_what_decays_between_two_heartbeats(tmp_path):
-    """Below −200 it takes 4.7 counted: five at once, and six of one at each heartbeat."""
+    """A score below −200 takes a counter of 4.7: five promises at once, or six with one at each heartbeat."""
     counts = [
         offence(checked(tmp_path, {"expect.promises_per_heartbeat": each}).offences, BROKEN_PROMISES)
         for each in (10, 1)

@@ -1,4 +1,4 @@
-"""The guide shows what the command says."""
+"""The example of the guide is the output of the command."""
 
 from __future__ import annotations
 

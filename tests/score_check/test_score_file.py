@@ -1,4 +1,4 @@
-"""Tests of what a file says, and every mistake in it as a line with its place."""
+"""Reading of files with score parameters; each mistake is an error of one line with its place."""
 
 from __future__ import annotations
 

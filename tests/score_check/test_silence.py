@@ -1,7 +1,9 @@
-"""Tests of who is silent in a topic and never found: the classes of networks, by their numbers (arXiv 2212.05197).
+"""Peers that are silent in a topic: in which public networks scores find them, and after which time
+(arXiv 2212.05197).
 
-The weights of the generator of 2020 find a peer that is silent in exactly one scored topic; Lighthouse's find it in
-one topic of three; Prysm and Filecoin score no deliveries, and no peer finds it in a topic that is not scored.
+The weights of the generator of 2020 find a peer that is silent in exactly one scored topic. Lighthouse's weights find
+the peer in one topic of three. Prysm and Filecoin score no deliveries, so they find no silent peer. No set finds a
+silent peer in a topic that is not scored.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def deficits(worth):
 
 
 def test_two_names_of_one_topic_are_one_topic():
-    """Filecoin's messages: Lotus has blocks 50, messages 5 and drand 62.5, and a little for time in their meshes."""
+    """Lotus gives at most 50 for blocks, 5 for messages and 62.5 for drand, and a little for time in mesh."""
     found, worth = silences("filecoin")
     assert set(found) == {"blocks", "msgs", "drand"}
     assert worth.best == pytest.approx(117.5, abs=0.001)
@@ -57,7 +59,7 @@ def test_lighthouse_finds_it_among_aggregates_alone():
 
 
 def test_lighthouse_finds_silence_in_many_subnets_at_once():
-    """107.5 less 23.1 of the topics that have no P3 and of blocks, and 18 for each silent subnet."""
+    """107.5 less 2 for each of the three topics that have no P3, and less 18 for each silent subnet."""
     _, worth = silences("lighthouse")
     chosen = {topic.group.name: many for topic, many in most_silent(worth)}
     assert chosen == {"voluntary_exit": 1, "proposer_slashing": 1, "attester_slashing": 1, SUBNET: 5}
@@ -82,7 +84,7 @@ def test_a_topic_that_is_not_scored_never_is(tmp_path):
 
 @pytest.mark.parametrize("name", ["ethereum", "lighthouse", "hardening"])
 def test_played_peers_fare_as_the_verdicts_say(name):
-    """The real scorer prunes who is silent when the closed form says so, or never."""
+    """The core's scorer prunes a silent peer at the time of the closed form, or never."""
     found, worth = silences(name)
     silent = {curve.name.removeprefix("silent in "): curve for curve in play_all(worth).curves}
     silent_topics = {topic: each for topic, each in found.items() if topic in silent}
@@ -97,7 +99,7 @@ def test_who_stops_is_found_later_than_who_never_began():
 
 
 def test_how_long_who_stops_is_kept(tmp_path):
-    """The real scorer: at every cap, then silent among blocks, and at every cap of votes."""
+    """By the core's scorer: the peer is at every cap, then silent among blocks, but stays at the caps of votes."""
     found = checked_file(tmp_path, {})
     score = found.subject.score
     votes = score.topics["votes"].numbers()
