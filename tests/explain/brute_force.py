@@ -15,7 +15,7 @@ from hearsay.trace.language.schema import TraceEvent, TraceRow
 FOREVER = 1 << 60
 
 
-def draw_lines_once(latency: LatencyModel) -> None:
+def cache_latencies(latency: LatencyModel) -> None:
     """Cache the latencies of a model, because a search needs each of them many times."""
     latency.base_us = cache(latency.base_us)
 
@@ -28,7 +28,7 @@ class Rows:
         self.scenario = scenario
         self.end_us = end_us
         self.latency = make_latency(scenario.links, scenario.network.nodes, Randomness(scenario.seed))
-        draw_lines_once(self.latency)
+        cache_latencies(self.latency)
         self.of_message: dict[tuple[int, TraceEvent], list[TraceRow]] = defaultdict(list)
         for row in rows:
             if row.message is not None:
@@ -84,7 +84,7 @@ class Rows:
         while True:
             if delivery.peer == published.peer and delivery.remote is None:
                 return hops[::-1]
-            copy = self._delivered(arrived, delivery, before)
+            copy = self._delivered_copy(arrived, delivery, before)
             sender = delivery.remote
             assert sender is not None
             had = [row for row in self.deliveries(message, sender) if row.time_us <= copy["sent"]]
@@ -97,16 +97,16 @@ class Rows:
             if sender == published.peer:
                 hops.append({"copy": copy, "had": published.time_us, "delivered": delivery.time_us})
                 return hops[::-1]
-            handed = [
+            injected = [
                 each for each in arrived
                 if each["to"] == sender and each["via"] is Via.INJECT and each["arrived"] <= copy["sent"]
             ]  # fmt: skip
-            last = max(handed, key=lambda each: each["arrived"])
+            last = max(injected, key=lambda each: each["arrived"])
             hops.append({"copy": copy, "had": last["arrived"], "delivered": delivery.time_us})
             hops.append({"copy": last, "had": published.time_us, "delivered": last["arrived"]})
             return hops[::-1]
 
-    def _delivered(self, arrived: list[dict[str, Any]], delivery: TraceRow, before: int) -> dict[str, Any]:
+    def _delivered_copy(self, arrived: list[dict[str, Any]], delivery: TraceRow, before: int) -> dict[str, Any]:
         """Return the first copy that arrived since `before` and can have caused a delivery."""
         fits = [
             copy for copy in arrived
@@ -119,16 +119,16 @@ class Rows:
             fits = [copy for copy in fits if copy["arrived"] in ends] or fits
         return min(fits, key=lambda copy: copy["arrived"])
 
-    def handling(self, message: int, node: int) -> int | None:
+    def handling_us(self, message: int, node: int) -> int | None:
         """Return the time from the arrival of the first copy to its delivery, in microseconds; None if unknown."""
         arrived = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         there = self.deliveries(message, node)
         if not there:
-            handed = any(copy["to"] == node and copy["via"] is Via.INJECT for copy in self.copies(message))
-            return 0 if handed else None
+            injected = any(copy["to"] == node and copy["via"] is Via.INJECT for copy in self.copies(message))
+            return 0 if injected else None
         if there[0].remote is None:
             return None
-        return max(0, there[0].time_us - self._delivered(arrived, there[0], -1)["arrived"])
+        return max(0, there[0].time_us - self._delivered_copy(arrived, there[0], -1)["arrived"])
 
     def _links(self, topic: int, publisher: int) -> list[tuple[int, int, int, int]]:
         """Return (from, to, since, until) of connections that both nodes knew, while both were in the topic. The
@@ -180,30 +180,30 @@ class Rows:
         copies = [copy for copy in self.copies(message) if copy["fate"] == "arrived"]
         links = self.links(published.topic, published.peer)
         nodes = {published.peer, *(copy["to"] for copy in copies), *(link[1] for link in links)}
-        known = {node: took for node in nodes if (took := self.handling(message, node)) is not None}
+        known = {node: took for node in nodes if (took := self.handling_us(message, node)) is not None}
         sizes = [copy["bytes"] for copy in copies]
         rate = self.scenario.links.uplink_bits_per_s
         own = -(-min(sizes) * 8_000_000 // rate) if rate and sizes else 0
-        takers = set(self.receivers(message))
-        refusers = {
+        receivers = set(self.receivers(message))
+        rejecting = {
             row.peer for row in self._events(message, TraceEvent.REJECT)
-            if row.reason in (Reason.REJECTED, Reason.IGNORED) and row.peer not in takers
+            if row.reason in (Reason.REJECTED, Reason.IGNORED) and row.peer not in receivers
         }  # fmt: skip
-        quickest = min((took for node, took in known.items() if node in takers), default=0)
+        quickest = min((took for node, took in known.items() if node in receivers), default=0)
         had = {published.peer: published.time_us}
         changed = True
         while changed:
             changed = False
-            ways = [
+            arrivals = [
                 (copy["from"], copy["to"], copy["arrived"])
                 for copy in copies if copy["from"] in had and copy["sent"] >= had[copy["from"]]
             ]  # fmt: skip
             for one, other, since, until in links:
-                if one in had and one not in refusers:
+                if one in had and one not in rejecting:
                     arrives = max(had[one], since) + own + self.latency.base_us(one, other)
                     if arrives < until:
-                        ways.append((one, other, arrives))
-            for _, other, arrives in ways:
+                        arrivals.append((one, other, arrives))
+            for _, other, arrives in arrivals:
                 then = arrives + known.get(other, quickest)
                 if then < had.get(other, FOREVER):
                     had[other] = then

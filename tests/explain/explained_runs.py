@@ -25,12 +25,12 @@ KINDS = {
 }
 
 
-def scenario_of(kind: str) -> Scenario:
+def load_kind(kind: str) -> Scenario:
     preset, overrides = KINDS[kind]
     return load_scenario(None, preset, overrides)
 
 
-def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path | None:
+def simulate(scenario: Scenario, path: Path, engine: str = "reference") -> Path | None:
     """Simulate a scenario and return the run folder. Return None if the run has more than `MOST_EVENTS` events, or if
     the array engine does not support the scenario.
     """
@@ -40,24 +40,24 @@ def simulated(scenario: Scenario, path: Path, engine: str = "reference") -> Path
         scenario, folder=RunFolder.create(path), engine="array" if engine == "array" else "reference"
     )
 
-    def stop_storms(_now: int) -> None:
+    def stop_large_runs(_now: int) -> None:
         simulation.engine.stop_requested = simulation.recorder.events > MOST_EVENTS
 
-    return path if simulation.run(stop_storms).summary.complete else None
+    return path if simulation.run(stop_large_runs).summary.complete else None
 
 
-def random_run(number: int, folder: Path, most_nodes: int = 1_000_000) -> tuple[Path, Scenario]:
+def simulate_random(number: int, folder: Path, most_nodes: int = 1_000_000) -> tuple[Path, Scenario]:
     """Return a run of a random scenario and the scenario. Try the numbers `number`, `number` + 1,000 and so on, until
     the network has at most `most_nodes` nodes and the run at most `MOST_EVENTS` events.
     """
     for each in count(number, 1000):
         scenario = even_plan(each)[1].scenario
         if scenario.network.nodes <= most_nodes:
-            run = simulated(scenario, folder / f"run-{each}")
+            run = simulate(scenario, folder / f"run-{each}")
             if run is not None:
                 return run, scenario
     raise AssertionError
 
 
-def rows_of(path: Path, scenario: Scenario, end_us: int) -> Rows:
+def read_all_rows(path: Path, scenario: Scenario, end_us: int) -> Rows:
     return Rows([TraceRow.from_codes(codes) for codes in read_rows(path).tolist()], scenario, end_us)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from brute_force import Rows, draw_lines_once
-from explained_runs import KINDS, random_run, rows_of, scenario_of, simulated
+from brute_force import Rows, cache_latencies
+from explained_runs import KINDS, load_kind, read_all_rows, simulate, simulate_random
 from profiles import examples
 
 from hearsay.explain.copies import Fate
@@ -28,8 +28,8 @@ def compare(run: Path, scenario: Scenario) -> int:
         if not story.history.published:
             continue
         assert story.model is not None
-        draw_lines_once(story.model.latency)
-        rows = rows or rows_of(run, scenario, story.run.end_us)
+        cache_latencies(story.model.latency)
+        rows = rows or read_all_rows(run, scenario, story.run.end_us)
         compare_copies(story, rows, message)
         for node in rows.receivers(message):
             compare_path(story, rows, message, node)
@@ -45,9 +45,12 @@ def compare_copies(story: Message, rows: Rows, message: int) -> None:
     )
     copies = story.history.copies
     found = [copies.at(place) for place in range(len(copies.sender))]
-    left = [each for each in found if each.fate < Fate.QUEUE_FULL]
+    sent_copies = [each for each in found if each.fate < Fate.QUEUE_FULL]
     assert (
-        sorted((each.sender, each.receiver, each.sent_us, each.arrived_us, each.fate.name.lower()) for each in left)
+        sorted(
+            (each.sender, each.receiver, each.sent_us, each.arrived_us, each.fate.name.lower())
+            for each in sent_copies
+        )
         == explained
     )
 
@@ -77,46 +80,46 @@ def compare_path(story: Message, rows: Rows, message: int, node: int) -> None:
 
 
 def compare_fastest(story: Message, rows: Rows, message: int) -> None:
-    could = rows.fastest(message)
+    earliest_us = rows.fastest(message)
     deliveries = story.history.deliveries
     until = int(deliveries.time_us.max()) if len(deliveries.node) else 0
     network = Network(story, story.run.end_us)
     for node in rows.receivers(message):
         if node == story.history.publisher:
             continue
-        found = fastest_path(network, node, max(until, could[node]))
+        found = fastest_path(network, node, max(until, earliest_us[node]))
         assert found is not None
-        assert found.arrived_us == could[node]
-        there = deliveries.of(node).start
+        assert found.arrived_us == earliest_us[node]
+        place = deliveries.of(node).start
         if len(rows.deliveries(message, node)) == 1 and all(
-            len(rows.deliveries(message, each)) == 1 for each in requested_paths(story, [there])[0].nodes[1:-1]
+            len(rows.deliveries(message, each)) == 1 for each in requested_paths(story, [place])[0].nodes[1:-1]
         ):
-            assert found.arrived_us <= deliveries.time_us[there]
+            assert found.arrived_us <= deliveries.time_us[place]
 
 
-QUICK = ("queues", "churn")
+QUICK_KINDS = ("queues", "churn")
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.thorough) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=() if kind in QUICK_KINDS else pytest.mark.thorough) for kind in KINDS]
 )
 def test_runs_of_every_kind(tmp_path, kind):
-    scenario = scenario_of(kind)
-    run = simulated(scenario, tmp_path / "run")
+    scenario = load_kind(kind)
+    run = simulate(scenario, tmp_path / "run")
     assert run is not None
     assert compare(run, scenario) > 40
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["churn", "queues"])
-def test_the_other_engine(tmp_path, kind):
-    scenario = scenario_of(kind)
-    run = simulated(scenario, tmp_path / "run", "array")
+def test_runs_of_the_array_engine(tmp_path, kind):
+    scenario = load_kind(kind)
+    run = simulate(scenario, tmp_path / "run", "array")
     assert run is not None
     assert compare(run, scenario) > 40
 
 
 @pytest.mark.parametrize("number", range(examples(0.4).max_examples))
 def test_random_scenarios(tmp_path, number):
-    run, scenario = random_run(number, tmp_path, most_nodes=60)
+    run, scenario = simulate_random(number, tmp_path, most_nodes=60)
     compare(run, scenario)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from explained_runs import scenario_of
+from explained_runs import load_kind
 
 from hearsay.explain.message import open_message
 from hearsay.explain.path import path_to
@@ -12,8 +12,8 @@ from hearsay.trace.folder.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("kind", ["lossy", "queues", "scores", "floodsub", "episub"])
-def test_who_had_it_from_which_peer_and_when(tmp_path, kind):
-    scenario = scenario_of(kind)
+def test_senders_and_times_of_hops_are_those_of_the_checker(tmp_path, kind):
+    scenario = load_kind(kind)
     simulation = Simulation(scenario, folder=RunFolder.create(tmp_path / "run"), check=True)
     assert simulation.run().problems == ()
     checker = simulation._checker

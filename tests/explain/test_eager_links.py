@@ -6,7 +6,7 @@ import re
 
 import pytest
 from commands import hearsay
-from explained_runs import SMALL, scenario_of, simulated
+from explained_runs import SMALL, load_kind, simulate
 
 from hearsay.core.language.actions import Via
 from hearsay.explain.answers import explain
@@ -18,15 +18,15 @@ from hearsay.explain.missing import Why, explain_missing
 from hearsay.explain.path import Step
 from hearsay.sim.scenario.scenario_file import load_scenario
 
-MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")
+WORDS_OF_MESHES = ("mesh", "GOSSIP-1", "heartbeat", "IWANT")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return simulated(scenario_of("episub"), tmp_path_factory.mktemp("episub") / "run")
+    return simulate(load_kind("episub"), tmp_path_factory.mktemp("episub") / "run")
 
 
-def test_who_was_sent_a_copy_had_an_eager_link(run):
+def test_copies_sent_as_eager_went_over_eager_links(run):
     story = open_message(run, "5")
     copies = [story.history.copies.at(place) for place in range(len(story.history.copies.sender))]
     eager = [copy for copy in copies if copy.via == Via.EAGER]
@@ -37,34 +37,34 @@ def test_who_was_sent_a_copy_had_an_eager_link(run):
 
 
 @pytest.mark.thorough
-def test_no_word_of_another_router(run):
+def test_explanations_of_episub_use_no_word_of_meshes(run):
     """Explain every delivery of every message, and the common causes of the slowest."""
-    said: list[str] = []
+    texts: list[str] = []
     causes: set[tuple[str, str | None]] = set()
     steps: set[Step] = set()
     for message in range(8):
         story = open_message(run, str(message))
-        said += [trait.words for trait in explain_slowest(story).traits]
+        texts += [trait.words for trait in explain_slowest(story).traits]
         for place in story.history.deliveries.first().tolist():
             answer = explain_node(story, int(story.history.deliveries.node[place]))
             assert answer is not None
             shortcut = shortcut_of(story, answer.path)
-            said.append(explain(story, answer.node, False).text())
+            texts.append(explain(story, answer.node, False).text())
             steps |= {spell.step for hop in answer.path.hops for spell in hop.times}
             if isinstance(shortcut, Shortcut) and shortcut.why is not None:
                 causes.add((re.sub(r" ?node \d+ ?", "", shortcut.why.words), shortcut.why.rule))
     assert Step.NEXT_IHAVE in steps
     assert Step.HEARTBEAT not in steps
     assert ("had no eager link to", "TREE-1") in causes
-    assert not [words for words in said for other in MESHES if other in words]
+    assert not [words for words in texts for other in WORDS_OF_MESHES if other in words]
 
 
-def test_who_never_got_it_had_no_eager_link(tmp_path):
+def test_reasons_of_missing_deliveries_are_those_of_episub(tmp_path):
     overrides = [*SMALL, ("router.kind", "episub"), ("loss.rate", "0.75"), ("warmup_s", "20"), ("linger_s", "0.6")]
-    path = simulated(load_scenario(None, "r1", overrides), tmp_path / "run")
+    path = simulate(load_scenario(None, "r1", overrides), tmp_path / "run")
     assert path is not None
     found = [each for message in range(8) for each in explain_missing(open_message(path, str(message))).missing]
     assert {Why.ANNOUNCEMENTS_LOST, Why.NO_EAGER_LINK} <= {each.why for each in found}
     assert not {Why.NO_MESH, Why.GOSSIP_LOST} & {each.why for each in found}
     output = "".join(hearsay("explain", path, "--message", str(one), "--missing").stdout for one in range(3))
-    assert not [other for other in MESHES if other in output]
+    assert not [other for other in WORDS_OF_MESHES if other in output]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from commands import hearsay
-from explained_runs import scenario_of, simulated
+from explained_runs import load_kind, simulate
 
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.reader import RowFilter, iter_rows
@@ -14,7 +14,7 @@ from hearsay.trace.reader import RowFilter, iter_rows
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return simulated(scenario_of("lossy"), tmp_path_factory.mktemp("explained") / "run")
+    return simulate(load_kind("lossy"), tmp_path_factory.mktemp("explained") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_json_says_the_same(run, asked):
     assert [each["outcome"] for each in answer["copies"]].count("the first copy") == 1
 
 
-def test_without_a_message_the_latest_ones(run):
+def test_without_a_message_the_latest_messages_are_listed(run):
     done = hearsay("explain", run, "--json")
     latest = json.loads(done.stdout)["messages"]
     delivered = [row for row in iter_rows(run, RowFilter(events=[TraceEvent.DELIVER])) if row.remote is not None]
@@ -61,7 +61,7 @@ def test_without_a_message_the_latest_ones(run):
     assert shown.endswith("--message M explains one of them.\n")
 
 
-def test_without_a_node_the_slowest_deliveries(run):
+def test_without_a_node_the_slowest_deliveries_are_listed(run):
     done = hearsay("explain", run, "--message", "3", "--json")
     answer = json.loads(done.stdout)
     times = [each["delivered_us"] for each in answer["slowest"]]
@@ -96,7 +96,7 @@ def test_without_a_node_the_slowest_deliveries(run):
         (("UNTRACED", "--message", "3"), 1, "UNTRACED: has no trace; simulate with --trace full"),
     ],
 )
-def test_what_cannot_be_explained_is_one_line(run, tmp_path, arguments, code, line):
+def test_a_refused_request_is_an_error_of_one_line(run, tmp_path, arguments, code, line):
     places = {"RUN": str(run), "NOTHING": str(tmp_path / "nothing"), "UNTRACED": str(tmp_path / "untraced")}
     if "UNTRACED" in arguments:
         small = ("--preset", "r1", "--nodes", "5", "--messages", "1", "--trace", "none")
@@ -109,8 +109,8 @@ def test_what_cannot_be_explained_is_one_line(run, tmp_path, arguments, code, li
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_run_whose_files_are_damaged_is_one_line(tmp_path):
-    broken = simulated(scenario_of("lossy"), tmp_path / "broken")
+def test_a_damaged_file_is_an_error_of_one_line(tmp_path):
+    broken = simulate(load_kind("lossy"), tmp_path / "broken")
     assert broken is not None
     (part,) = (broken / "trace" / "class=message").glob("part-*.parquet")
     part.write_bytes(part.read_bytes()[:-100])
@@ -120,8 +120,8 @@ def test_a_run_whose_files_are_damaged_is_one_line(tmp_path):
     assert str(part) in done.stderr
 
 
-def test_a_file_that_is_gone_is_said_once(tmp_path):
-    broken = simulated(scenario_of("lossy"), tmp_path / "broken")
+def test_a_missing_file_is_reported_once(tmp_path):
+    broken = simulate(load_kind("lossy"), tmp_path / "broken")
     assert broken is not None
     (part,) = (broken / "trace" / "class=message").glob("part-*.parquet")
     part.unlink()
@@ -130,20 +130,20 @@ def test_a_file_that_is_gone_is_said_once(tmp_path):
     assert done.stderr == f"hearsay: {part}: is missing; the run's manifest names it\n"
 
 
-def test_who_came_after_the_publication_is_not_slow(tmp_path):
-    path = simulated(scenario_of("churn"), tmp_path / "run")
+def test_nodes_that_joined_after_the_publication_are_not_slow(tmp_path):
+    path = simulate(load_kind("churn"), tmp_path / "run")
     rows = list(iter_rows(path))
     ends = (TraceEvent.LEAVE, TraceEvent.NODE_DOWN)
     latecomers = 0
     for message in range(8):
-        of_it = [row for row in rows if row.message == message]
-        published = next(row for row in of_it if row.event is TraceEvent.PUBLISH)
-        standing: dict[int, bool] = {}
+        of_message = [row for row in rows if row.message == message]
+        published = next(row for row in of_message if row.event is TraceEvent.PUBLISH)
+        joined: dict[int, bool] = {}
         for row in rows:
             if row.peer is not None and row.time_us <= published.time_us and row.event in (TraceEvent.JOIN, *ends):
-                standing[row.peer] = row.event is TraceEvent.JOIN
-        got = {row.peer for row in of_it if row.event is TraceEvent.DELIVER} - {published.peer}
-        late = {node for node in got if not standing.get(node)}
+                joined[row.peer] = row.event is TraceEvent.JOIN
+        got = {row.peer for row in of_message if row.event is TraceEvent.DELIVER} - {published.peer}
+        late = {node for node in got if not joined.get(node)}
         answer = json.loads(hearsay("explain", path, "--message", message, "--json").stdout)
         assert (answer["deliveries"], answer["latecomers"]) == (len(got - late), len(late))
         assert not late & {each["node"] for each in answer["slowest"]}

@@ -16,24 +16,24 @@ _RUN = re.compile(r"hearsay simulate (.*?) --out RUN", re.DOTALL)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    made = _RUN.search(GUIDE.read_text(encoding="utf-8"))
-    assert made is not None
+    command = _RUN.search(GUIDE.read_text(encoding="utf-8"))
+    assert command is not None
     path = tmp_path_factory.mktemp("guide") / "RUN"
-    assert hearsay("simulate", *made[1].replace("\\\n", " ").split(), "--out", path).returncode == 0
+    assert hearsay("simulate", *command[1].replace("\\\n", " ").split(), "--out", path).returncode == 0
     return path
 
 
-def test_the_guide_says_what_the_command_says(run, monkeypatch):
+def test_examples_of_the_guide_are_the_output_of_the_command(run, monkeypatch):
     """With `RENEW=1` the output replaces the examples of the guide."""
     monkeypatch.delenv("COLUMNS", raising=False)
     text = GUIDE.read_text(encoding="utf-8")
 
-    def said(block: re.Match[str]) -> str:
+    def run_example(block: re.Match[str]) -> str:
         done = hearsay("explain", run, *block[2].split())
         assert (done.returncode, done.stderr) == (0, "")
         return f"{block[1]}{done.stdout}{block[4]}"
 
-    renewed = _BLOCK.sub(said, text)
+    renewed = _BLOCK.sub(run_example, text)
     if os.environ.get("RENEW"):
         GUIDE.write_text(renewed, encoding="utf-8")
     assert len(_BLOCK.findall(text)) == 3

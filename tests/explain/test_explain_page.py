@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import hearsay
-from explained_runs import scenario_of, simulated
+from explained_runs import load_kind, simulate
 
 from chromium import Page, require_charts_that_fit
 from hearsay.explain.deliveries import explain_node
@@ -22,7 +22,7 @@ HOSTILE = "</title><script>alert(1)</script>\u202e\x1b[2J"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     """A run whose nodes and topic have hostile names."""
-    path = simulated(scenario_of("queues"), tmp_path_factory.mktemp("page") / "run")
+    path = simulate(load_kind("queues"), tmp_path_factory.mktemp("page") / "run")
     assert path is not None
     for name in ("peers", "topics"):
         file = path / "dictionary" / f"{name}.parquet"

@@ -45,7 +45,7 @@ def test_paths_follow_the_deliveries_to_the_publisher(run):
             assert took == (path.delivered_us - story.history.published_us if path.hops else 0)
 
 
-def test_all_that_was_received_is_in_the_books(run):
+def test_every_received_copy_is_in_the_history(run):
     story = open_message(run, "3")
     rows = iter_rows(run, RowFilter(messages=[3], events=[TraceEvent.RECV_RPC]))
     expected = sorted((row.remote, row.peer, row.time_us) for row in rows)
@@ -54,7 +54,7 @@ def test_all_that_was_received_is_in_the_books(run):
     assert sorted((copy.sender, copy.receiver, copy.arrived_us) for copy in arrived) == expected
 
 
-def test_what_cannot_be_known_is_said(run):
+def test_unknown_facts_are_stated(run):
     done = hearsay("explain", run, "--message", "3", "--node", "4")
     assert done.returncode == 0
     assert "a trace of real nodes" in done.stdout

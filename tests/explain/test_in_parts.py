@@ -6,7 +6,7 @@ import re
 
 import pytest
 from commands import hearsay
-from explained_runs import SMALL, simulated
+from explained_runs import SMALL, simulate
 
 from hearsay.core.language.rpc import PartKind
 from hearsay.explain.deliveries import explain_node
@@ -30,15 +30,15 @@ asks = "one"
 """
 
 
-def simulated_in_parts(path, *overrides):
+def simulate_in_parts(path, *overrides):
     file = path / "parts.toml"
     file.write_text(SCENARIO, encoding="utf-8")
-    return simulated(load_scenario(file, "r1", [*SMALL, ("network.nodes", "25"), *overrides]), path / "run")
+    return simulate(load_scenario(file, "r1", [*SMALL, ("network.nodes", "25"), *overrides]), path / "run")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return simulated_in_parts(tmp_path_factory.mktemp("parts"))
+    return simulate_in_parts(tmp_path_factory.mktemp("parts"))
 
 
 def test_each_delivery_has_the_part_that_arrived_then(run):
@@ -62,9 +62,9 @@ def test_each_delivery_has_the_part_that_arrived_then(run):
     assert explained > 100
 
 
-def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
+def test_a_lost_part_completes_no_message(tmp_path):
     """With service times, the completing part is the last one that had arrived at the time of the delivery."""
-    run = simulated_in_parts(tmp_path, ("loss.rate", "0.4"), ("service.time_ms", "3"))
+    run = simulate_in_parts(tmp_path, ("loss.rate", "0.4"), ("service.time_ms", "3"))
     lost = {
         (row.peer, row.remote, row.time_us)
         for row in iter_rows(run, RowFilter(events=[TraceEvent.DROP_RPC]))
@@ -79,7 +79,7 @@ def test_a_part_that_was_lost_made_nothing_whole(tmp_path):
     assert explained > 50
 
 
-def test_what_the_rows_do_not_tell_is_not_claimed(run):
+def test_causes_that_the_rows_do_not_show_are_not_named(run):
     story = open_message(run, "2")
     place = max(story.history.deliveries.first().tolist(), key=lambda one: story.history.deliveries.time_us[one])
     node = int(story.history.deliveries.node[place])
@@ -96,10 +96,10 @@ def test_what_the_rows_do_not_tell_is_not_claimed(run):
     assert "the last part" in slow
 
 
-IN_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN)
+REASONS_OF_PARTS = (Why.PARTS_LOST, Why.PARTS_NOT_ASKED, Why.PARTS_NOT_SENT, Why.UNKNOWN)
 
 
-def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
+def search_reason(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[int]] | None:
     """Return the reason why a node lacks a part of a message, and the numbers of its explanation, by a search in all
     rows; None if no neighbour had the message.
     """
@@ -111,22 +111,22 @@ def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[i
         if row.event is TraceEvent.DELIVER and row.message == story.name.number:
             had.setdefault(row.peer, row.time_us)
     connected = {row.remote for row in rows if row.event is TraceEvent.ADD_PEER and row.peer == node}
-    around = connected & set(had)
+    holders = connected & set(had)
     partial = [row for row in rows if row.kind is PartKind.PARTIAL and row.topic == story.history.topic]
     counts = []
     for to_node in (True, False):
         for event in (TraceEvent.SEND_RPC, TraceEvent.DROP_RPC):
             mine = [row for row in partial if row.event is event and (row.remote if to_node else row.peer) == node]
             others = [(row.peer if to_node else row.remote, row.time_us + (row.delay_us or 0)) for row in mine]
-            counts.append(sum(other in around and had[other] <= time <= until for other, time in others))
+            counts.append(sum(other in holders and had[other] <= time <= until for other, time in others))
     sent_to, lost_to, sent_by, lost_by = counts
-    if not around:
+    if not holders:
         return None
     if lost_to or lost_by:
-        return Why.PARTS_LOST, [len(around), lost_to, lost_by]
+        return Why.PARTS_LOST, [len(holders), lost_to, lost_by]
     if not sent_by:
-        return Why.PARTS_NOT_ASKED, [len(around)]
-    return (Why.UNKNOWN, [len(around), sent_to]) if sent_to else (Why.PARTS_NOT_SENT, [len(around), sent_by])
+        return Why.PARTS_NOT_ASKED, [len(holders)]
+    return (Why.UNKNOWN, [len(holders), sent_to]) if sent_to else (Why.PARTS_NOT_SENT, [len(holders), sent_by])
 
 
 @pytest.mark.parametrize("overrides", [
@@ -134,8 +134,8 @@ def why_by_rows(all_rows: list[TraceRow], story, node: int) -> tuple[Why, list[i
     (("linger_s", "0.05"), ("links.max_ms", "400"), ("links.min_ms", "300"), ("loss.rate", "0.2")),
     (("loss.rate", "0.7"), ("linger_s", "2")),
 ])  # fmt: skip
-def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
-    run = simulated_in_parts(tmp_path, *overrides)
+def test_reasons_of_missing_parts_agree_with_a_search_in_the_rows(tmp_path, overrides):
+    run = simulate_in_parts(tmp_path, *overrides)
     rows = list(iter_rows(run))
     compared = 0
     for message in range(8):
@@ -143,9 +143,9 @@ def test_why_a_node_has_no_last_part_is_what_the_rows_tell(tmp_path, overrides):
         for each in explain_missing(story).missing:
             if each.copies or each.why in (Why.NO_HOLDER, Why.ALONE, Why.TOO_LATE):
                 continue
-            explained = why_by_rows(rows, story, each.node)
+            explained = search_reason(rows, story, each.node)
             assert explained is not None
-            assert each.why in IN_PARTS
+            assert each.why in REASONS_OF_PARTS
             assert (each.why, [int(number) for number in re.findall(r"\d+", each.detail)]) == explained
             compared += 1
     assert compared > 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from explained_runs import KINDS, SMALL, random_run, scenario_of, simulated
+from explained_runs import KINDS, SMALL, load_kind, simulate, simulate_random
 from profiles import examples
 
 from hearsay.core.language.actions import Reason, Via
@@ -13,7 +13,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.trace.language.schema import TraceEvent, TraceRow
 from hearsay.trace.reader import iter_rows
 
-OF_A_COPY = (
+REASONS_WITH_COPIES = (
     Why.REFUSED, Why.UNREAD, Why.UNKNOWN_OUTCOME, Why.UNDER_WAY, Why.LOST, Why.QUEUE_FULL, Why.UNWANTED
 )  # fmt: skip
 
@@ -35,18 +35,17 @@ def eligible_nodes(rows: list[TraceRow], story: Message) -> set[int]:
         elif row.time_us < window_end_us:
             ended.add(row.peer)
     of_message = [row for row in rows if row.message == story.name.number]
-    got = {row.peer for row in of_message if row.event is TraceEvent.DELIVER}
+    received = {row.peer for row in of_message if row.event is TraceEvent.DELIVER}
     verdicts = (Reason.REJECTED, Reason.IGNORED)
-    refused = {row.peer for row in of_message if row.event is TraceEvent.REJECT and row.reason in verdicts} - got
-    taken = any(
+    refused = {row.peer for row in of_message if row.event is TraceEvent.REJECT and row.reason in verdicts} - received
+    accepted = any(
         row.event is TraceEvent.DELIVER and row.peer != story.history.publisher and row.via is not Via.INJECT
         for row in of_message
     )
-    return {node for node in since.keys() - ended - refused if node is not None} if taken or not refused else set()
+    return {node for node in since.keys() - ended - refused if node is not None} if accepted or not refused else set()
 
 
 def compare(run, messages):
-    missing = 0
     all_rows = list(iter_rows(run))
     for message in range(messages):
         try:
@@ -61,23 +60,21 @@ def compare(run, messages):
         assert answer.due == len(eligible)
         assert answer.got == len(eligible.intersection(story.history.deliveries.node.tolist()))
         assert len(answer.missing) == answer.due - answer.got
-        missing += len(answer.missing)
         for each in answer.missing:
             assert each.why is not Why.UNKNOWN
-            assert bool(each.copies) == (each.why in OF_A_COPY)
-    return missing
+            assert bool(each.copies) == (each.why in REASONS_WITH_COPIES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_due_nodes_are_those_of_a_search_in_all_rows(tmp_path, kind):
-    run = simulated(scenario_of(kind), tmp_path / "run")
+    run = simulate(load_kind(kind), tmp_path / "run")
     assert run is not None
     compare(run, 8)
 
 
 @pytest.mark.parametrize("number", range(100, 100 + examples(0.5).max_examples))
-def test_due_nodes_of_random_scenarios_too(tmp_path, number):
-    run, scenario = random_run(number, tmp_path)
+def test_due_nodes_of_random_scenarios(tmp_path, number):
+    run, scenario = simulate_random(number, tmp_path)
     compare(run, scenario.workload.messages)
 
 
@@ -100,9 +97,9 @@ FLOOD = [*SMALL, ("router.kind", "floodsub"), ("workload.inject", "1"), ("linger
           ("router.max_pending_validations", "1"), ("router.degree_lazy", "0")], Why.REFUSED),
     ],
 )  # fmt: skip
-def test_reasons_are_what_was_done(tmp_path, overrides, expected):
+def test_a_provoked_cause_is_found_as_a_reason(tmp_path, overrides, expected):
     scenario = load_scenario(None, "r1", overrides)
-    run = simulated(scenario, tmp_path / "run")
+    run = simulate(scenario, tmp_path / "run")
     assert run is not None
     found = [each.why for message in range(8) for each in explain_missing(open_message(run, str(message))).missing]
     assert expected in found

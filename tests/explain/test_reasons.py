@@ -15,7 +15,7 @@ from hearsay.explain.missing import RULES
 CORE = Path(__file__).parents[2] / "src" / "hearsay" / "core"
 
 
-def test_rules_that_are_cited_are_there():
+def test_cited_rules_exist():
     text = "".join(path.read_text(encoding="utf-8") for path in CORE.rglob("*.py"))
     stated = set(re.findall(r"^ *\* ([A-Z0-9]+-[0-9]+): ", text, re.MULTILINE))
     cited = {cause_of_reason(reason).rule for reason in Reason} | set(RULES.values()) | {"GOSSIP-1"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explained_runs import scenario_of, simulated
+from explained_runs import load_kind, simulate
 
 from hearsay.explain.deliveries import explain_node
 from hearsay.explain.links import connections_until
@@ -11,8 +11,8 @@ from hearsay.explain.path import Step
 from hearsay.explain.rows import members_of
 
 
-def test_no_peer_waits_for_a_heartbeat_for_who_is_not_there(tmp_path):
-    run = simulated(scenario_of("churn"), tmp_path / "run")
+def test_waits_for_a_heartbeat_begin_after_the_receiver_joined_and_connected(tmp_path):
+    run = simulate(load_kind("churn"), tmp_path / "run")
     assert run is not None
     heartbeats = 0
     steps: set[Step] = set()

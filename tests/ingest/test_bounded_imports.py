@@ -26,11 +26,12 @@ except NothingImported as nothing:
     print(nothing.record.files[0].reason)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-MORE_KIB = 200 << 10
+MOST_GROWTH_KIB = 200 << 10
 """Maximum growth of memory by an import in addition to its libraries, in KiB."""
 
 
-def imported(file: Path, run: Path) -> tuple[str, int]:
+def import_in_process(file: Path, run: Path) -> tuple[str, int]:
+    """Import a file in a process of its own; return the reason of a refusal and the growth of memory in KiB."""
     done = subprocess.run([sys.executable, "-c", IMPORT, str(file), str(run)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *reason, grown = done.stdout.splitlines()
@@ -46,12 +47,12 @@ def test_a_line_without_end_in_a_small_gzip_file_is_refused(tmp_path, head):
         for _ in range(40):
             target.write(b"A" * (8 << 20))
     assert file.stat().st_size < 4 << 20
-    reason, grown = imported(file, tmp_path / "run")
+    reason, grown = import_in_process(file, tmp_path / "run")
     assert f"a line is longer than {LONGEST_LINE >> 20} MiB" in reason
-    assert grown < MORE_KIB
+    assert grown < MOST_GROWTH_KIB
 
 
-def hermes_file(path: Path, texts: object, rows: int, **options: object) -> Path:
+def write_hermes_file(path: Path, texts: object, rows: int, **options: object) -> Path:
     column = pa.array(["add_remove"] * rows)
     table = pa.table(
         {
@@ -81,22 +82,22 @@ def test_a_small_parquet_file_with_gigabytes_of_text_is_refused(tmp_path, way):
         options = {"dictionary_pagesize_limit": 4 << 20}
     elif way == "deltas":
         options["column_encoding"] = {"remote_peer_id": "DELTA_BYTE_ARRAY"}
-    file = hermes_file(tmp_path / "small.parquet", texts, ROWS, **options)
+    file = write_hermes_file(tmp_path / "small.parquet", texts, ROWS, **options)
     del texts
     assert file.stat().st_size < 200_000
-    reason, grown = imported(file, tmp_path / "run")
+    reason, grown = import_in_process(file, tmp_path / "run")
     assert reason
-    assert grown < MORE_KIB
+    assert grown < MOST_GROWTH_KIB
 
 
 @pytest.mark.thorough
 def test_a_small_parquet_file_with_millions_of_rows_is_refused(tmp_path):
     rows = 3_000_000
-    file = hermes_file(tmp_path / "small.parquet", pa.array([PEER] * rows), rows)
+    file = write_hermes_file(tmp_path / "small.parquet", pa.array([PEER] * rows), rows)
     assert file.stat().st_size < 100_000
-    reason, grown = imported(file, tmp_path / "run")
+    reason, grown = import_in_process(file, tmp_path / "run")
     assert "values in" in reason
-    assert grown < MORE_KIB
+    assert grown < MOST_GROWTH_KIB
 
 
 def test_a_name_longer_than_any_peer_id_is_not_decoded():

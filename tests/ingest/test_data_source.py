@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_a_record_with_the_error(tmp_path):
         ({"path": "x", "partitionBytes": "1 MB"}, "partitionBytes '1 MB': must be a whole number of 1 or more"),
     ],
 )
-def test_options_that_cannot_be(options, problem):
+def test_invalid_options_are_refused(options, problem):
     with pytest.raises(ValueError, match=problem):
         TraceReader(options)
 

@@ -23,7 +23,7 @@ from hearsay.trace.language.schema import wire_name
 streams = st.lists(events(), min_size=1, max_size=6)
 
 
-def decoded(pieces: list[bytes], batched: bool = False) -> list[tuple]:
+def decode_rows(pieces: list[bytes], batched: bool = False) -> list[tuple]:
     """Return the decoded records that are rows, in the form of `plain_rows`."""
     found = [record for batch in decode_pieces(pieces, batched) for record in plain(batch).to_pylist()]
     names = ("time_ns", "event", "kind", "peer", "remote", "topic", "message", "count", "reason")
@@ -52,13 +52,13 @@ def in_texts(row: tuple) -> tuple:
 
 @given(streams)
 def test_rows_are_what_protobufs_library_reads(stream):
-    assert decoded([delimited(stream)]) == expected(stream)
+    assert decode_rows([delimited(stream)]) == expected(stream)
 
 
 @given(streams, st.booleans(), st.booleans())
 def test_json_is_the_same_by_old_and_new_names_and_by_protojson(stream, new_names, protojson):
     lines = [json_line(event, new_names=new_names, protojson=protojson) for event in stream]
-    assert decoded(list(protobuf_of_lines(lines))) == expected(stream)
+    assert decode_rows(list(protobuf_of_lines(lines))) == expected(stream)
 
 
 @given(st.lists(streams, min_size=1, max_size=3))
@@ -66,13 +66,13 @@ def test_batches_of_a_remote_tracer(batches):
     data = delimited([Batch(batch=batch) for batch in batches])
     assert is_batched(data)
     assert looks_like_events(data)
-    assert decoded([data], batched=True) == [row for batch in batches for row in expected(batch)]
+    assert decode_rows([data], batched=True) == [row for batch in batches for row in expected(batch)]
 
 
 @given(streams, st.integers(1, 50))
 def test_pieces_may_be_cut_anywhere(stream, size):
     data = delimited(stream)
-    assert decoded([data[at : at + size] for at in range(0, len(data), size)]) == expected(stream)
+    assert decode_rows([data[at : at + size] for at in range(0, len(data), size)]) == expected(stream)
 
 
 def test_more_names_and_rows_than_the_first_tables_hold():
@@ -83,17 +83,17 @@ def test_more_names_and_rows_than_the_first_tables_hold():
         for _ in range(100):
             event.sendRPC.meta.control.graft.add(topic="t")
         stream.append(event)
-    assert decoded([delimited(stream)]) == expected(stream)
+    assert decode_rows([delimited(stream)]) == expected(stream)
 
 
 def test_an_event_as_large_as_the_limit_and_one_larger():
     event = Event(type=6, peerID=b"p", timestamp=1)
     event.recvRPC.meta.control.ihave.add(topic="t").messageIDs.extend([b"x" * 1000] * 4100)
     assert len(event.SerializeToString()) < MAX_MESSAGE
-    assert decoded([delimited([event])]) == expected([event])
+    assert decode_rows([delimited([event])]) == expected([event])
     event.recvRPC.meta.control.ihave[0].messageIDs.extend([b"x" * 1000] * 100)
     with pytest.raises(BadSource, match="longer than"):
-        decoded([delimited([event])])
+        decode_rows([delimited([event])])
 
 
 @given(st.lists(events(), min_size=1, max_size=3), st.data())
@@ -102,16 +102,16 @@ def test_a_cut_stream_is_refused_unless_cut_between_events(stream, data):
     cut = data.draw(st.integers(0, len(whole) - 1))
     ends = [len(delimited(stream[:count])) for count in range(len(stream))]
     if cut in ends:
-        assert decoded([whole[:cut]]) == expected(stream[: ends.index(cut)])
+        assert decode_rows([whole[:cut]]) == expected(stream[: ends.index(cut)])
     else:
         with pytest.raises(BadSource):
-            decoded([whole[:cut]])
+            decode_rows([whole[:cut]])
 
 
 def check_against_protobuf(data: bytes, batched: bool) -> None:
     """Require that data are refused, or decoded as protobuf's library decodes them."""
     try:
-        rows = decoded([data], batched)
+        rows = decode_rows([data], batched)
     except BadSource:
         return
     assert rows == expected(parse_delimited(data, batched))
@@ -122,7 +122,7 @@ def test_random_bytes_are_refused_or_read_right(data, batched):
     check_against_protobuf(data, batched)
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutate(data: bytes, chance: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(changed))
@@ -143,19 +143,19 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 @given(streams, st.booleans(), st.integers(0, 2**32))
 def test_mutations_are_refused_or_read_right(stream, batched, seed):
     data = delimited([Batch(batch=stream)] if batched else stream)
-    check_against_protobuf(mutated(data, random.Random(seed)), batched)
+    check_against_protobuf(mutate(data, random.Random(seed)), batched)
 
 
 @given(st.lists(events(), min_size=1, max_size=2), st.integers(0, 2**32))
 def test_a_length_that_lies_inside_an_event_is_refused_or_read_right(stream, seed):
-    body = mutated(stream[0].SerializeToString(), random.Random(seed))
+    body = mutate(stream[0].SerializeToString(), random.Random(seed))
     check_against_protobuf(varint.encode(len(body)) + body + delimited(stream[1:]), batched=False)
 
 
 BOUNDS = """
 import random
 from pubsub_trace import Event, delimited
-from test_event_decoder import check_against_protobuf, mutated
+from test_event_decoder import check_against_protobuf, mutate
 
 event = Event(type=7, peerID=b"p" * 38, timestamp=5)
 event.sendRPC.sendTo = b"q" * 38
@@ -167,14 +167,14 @@ reject.rejectMessage.messageID = b"m"
 reject.rejectMessage.reason = "validation failed"
 data = delimited([event, reject])
 for seed in range(4000):
-    check_against_protobuf(mutated(data, random.Random(seed)), False)
+    check_against_protobuf(mutate(data, random.Random(seed)), False)
 for cut in range(len(data)):
     check_against_protobuf(data[:cut] + b"\\xff" * 9, False)
 """
 
 
 @pytest.mark.thorough
-def test_nothing_is_read_outside_with_numbas_own_bounds_checks(tmp_path):
+def test_no_index_is_out_of_bounds_by_numbas_own_checks(tmp_path):
     here = Path(__file__).parent
     run = subprocess.run(
         [sys.executable, "-c", BOUNDS],
@@ -207,11 +207,11 @@ def test_nothing_is_read_outside_with_numbas_own_bounds_checks(tmp_path):
         (b"[" * 100_000 + b"\n", "line 1"),
     ],
 )
-def test_lines_that_are_no_events(line, reason):
+def test_lines_that_are_no_events_are_refused(line, reason):
     with pytest.raises(BadSource, match=reason):
-        decoded(list(protobuf_of_lines([line])))
+        decode_rows(list(protobuf_of_lines([line])))
 
 
 def test_lists_of_topics_of_before_september_2020():
     line = b'{"type":0,"peerID":"AA==","timestamp":1,"publishMessage":{"messageID":"AQ==","topics":["a","b"]}}\n'
-    assert [row[5:7] for row in decoded(list(protobuf_of_lines([line])))] == [("b", "01")]
+    assert [row[5:7] for row in decode_rows(list(protobuf_of_lines([line])))] == [("b", "01")]

@@ -191,7 +191,7 @@ def test_every_family_becomes_rows(tmp_path, files):
     assert {row.peer for row in iter_rows(run)} == {me}
 
 
-def test_what_hermes_tells_of_peers_and_messages(tmp_path, files):
+def test_dictionaries_have_what_hermes_knows_of_peers_and_messages(tmp_path, files):
     run, _ = imported(tmp_path, *files)
     peers = read_table(run / "dictionary/peers.parquet")
     described = dict(zip(peers["name"], zip(peers["role"], peers["implementation"], strict=True), strict=True))

@@ -40,13 +40,13 @@ HERS = Message(b"hers", "news", b"from Ada", ADA, b"1")
 HIS = Message(b"his", "chat", b"from Bob", BOB, b"1")
 
 
-def live(directory, node, agent, *happenings, ahead_us=0, router=None):
+def trace_node(directory, node, agent, *calls, ahead_us=0, router=None):
     """Write a node's trace: call each function at its time in µs, by a clock that may be ahead; return the folder."""
     now = [START_US + ahead_us]
 
     async def run() -> None:
         trace = LiveTrace(directory, node, lambda: now[0], agent, router)
-        for at_us, happen in happenings:
+        for at_us, happen in calls:
             now[0] = START_US + ahead_us + at_us
             happen(trace)
         await trace.close()
@@ -74,7 +74,7 @@ def received(peer, message):
 @pytest.fixture
 def runs(tmp_path):
     """Ada publishes at 1 s, Bob at 2 s; each message takes a millisecond; Bob's clock is an hour ahead."""
-    ada = live(
+    ada = trace_node(
         tmp_path / "ada",
         ADA,
         "hearsay/a",
@@ -83,7 +83,7 @@ def runs(tmp_path):
         (2_001_100, received(BOB, HIS)),
         (2_002_000, lambda trace: trace.happened(MessageRejected(HIS, BOB, Reason.BAD_SIGNATURE))),
     )
-    bob = live(
+    bob = trace_node(
         tmp_path / "bob",
         BOB,
         "hearsay/b",
@@ -120,7 +120,7 @@ def test_two_nodes_traces_become_one_run_whose_clocks_agree(runs, tmp_path):
     assert load_manifest(out).trace.spanning_messages == ()
 
 
-def test_what_an_import_has_no_words_for_is_kept(runs, tmp_path):
+def test_facts_that_other_formats_lack_are_kept(runs, tmp_path):
     out = tmp_path / "joined"
     join_runs(runs, RunFolder.create(out))
     rows = list(iter_rows(out))
@@ -158,10 +158,10 @@ def test_what_is_no_live_trace_is_refused_before_anything_is_written(runs, tmp_p
         folders_to_join([runs[0], runs[0]])
     shutil.copytree(runs[0], tmp_path / "longer")
     later = [(60_000_000, published(HERS))]
-    live(tmp_path / "longer", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
+    trace_node(tmp_path / "longer", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
     with pytest.raises(RunFolderError, match="the same node and time as in"):
         folders_to_join([runs[0], tmp_path / "longer"])
-    other_life = live(tmp_path / "later", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
+    other_life = trace_node(tmp_path / "later", ADA, "hearsay/a", *later, ahead_us=HOUR_US)
     assert len(folders_to_join([*runs, other_life])) == 3
     with pytest.raises(RunFolderError, match="does not exist"):
         folders_to_join([tmp_path / "nothing"])
@@ -196,7 +196,7 @@ def test_a_damaged_trace_is_named_and_nothing_is_joined(runs, tmp_path):
     assert not (tmp_path / "joined/manifest.json").exists()
 
 
-def killed(trace):
+def replace_by_killed(trace):
     """Replace a trace by that of a node killed after its first rows, without NODE_DOWN and manifest."""
     rest = min(folder for folder in trace.iterdir() if folder.name.isdecimal())
     rows = read_rows(rest)
@@ -211,11 +211,10 @@ def killed(trace):
     folder.write_messages([], [], [], [], [], [])
     folder.write_manifest(written, seed=None, complete=True)
     series._own.release()
-    return trace
 
 
 def test_a_node_that_was_killed_is_down_after_its_last_row(runs, tmp_path):
-    killed(runs[1])
+    replace_by_killed(runs[1])
     out = tmp_path / "joined"
     join_runs(runs, RunFolder.create(out))
     assert verify(out) == []
@@ -224,9 +223,9 @@ def test_a_node_that_was_killed_is_down_after_its_last_row(runs, tmp_path):
     assert load_source(out).reject_reasons == {"bad_signature": 1}
 
 
-def test_who_goes_on_with_a_killed_nodes_trace_says_when_it_was_lost(runs):
-    killed(runs[1])
-    live(runs[1], BOB, "hearsay/b", ahead_us=2 * HOUR_US)
+def test_a_continued_trace_of_a_killed_node_states_when_it_was_lost(runs):
+    replace_by_killed(runs[1])
+    trace_node(runs[1], BOB, "hearsay/b", ahead_us=2 * HOUR_US)
     events = (TraceEvent.NODE_UP, TraceEvent.NODE_DOWN)
     ups_and_downs = [
         (row.time_us - START_US - HOUR_US, row.event, row.reason)
@@ -241,7 +240,7 @@ def test_who_goes_on_with_a_killed_nodes_trace_says_when_it_was_lost(runs):
     assert len(folders_to_join(runs)) == 2
 
 
-def test_a_trace_that_was_not_closed_is_called_so(runs):
+def test_an_unclosed_trace_is_refused_with_the_command_that_reads_it(runs):
     (runs[1] / "manifest.json").unlink()
     with pytest.raises(
         RunFolderError, match=r"a node's trace that was not closed.* `hearsay trace join \S+ --out DIR`"
@@ -251,15 +250,15 @@ def test_a_trace_that_was_not_closed_is_called_so(runs):
 
 @pytest.mark.parametrize(("other", "named"), [("gossipsub", "gossipsub"), ("episub", "mixed: episub, gossipsub")])
 def test_the_router_is_named_by_the_nodes_that_ran_it(tmp_path, other, named):
-    ada = live(tmp_path / "ada", ADA, "hearsay/a", (1, published(HERS)), router="gossipsub")
-    bob = live(tmp_path / "bob", BOB, "hearsay/b", (1, published(HIS)), router=other)
+    ada = trace_node(tmp_path / "ada", ADA, "hearsay/a", (1, published(HERS)), router="gossipsub")
+    bob = trace_node(tmp_path / "bob", BOB, "hearsay/b", (1, published(HIS)), router=other)
     join_runs([ada, bob], RunFolder.create(tmp_path / "joined"))
     routers = [facts.router for facts in load_runs([ada, bob, tmp_path / "joined"])]
     assert routers == ["gossipsub", other, named]
     assert verify(tmp_path / "joined") == []
 
 
-def go_trace(path, node, *events, ahead_us=0):
+def write_go_trace(path, node, *events, ahead_us=0):
     """Write events (time in µs, type, fields) as go's tracer does, by a clock that may be ahead; return the path."""
     found = []
     for at_us, name, fields in events:
@@ -296,7 +295,7 @@ def imported(path):
 CAL = peer_id_of(PrivateKey.from_seed(bytes([3]) * 32).public)
 
 
-def between_go_and_ours(base, clocks, flights, back=True):
+def make_mixed_runs(base, clocks, flights, back=True):
     """Return runs of Ada and Cal, which run go, and of Bob, our node between them. Ada's message goes to Bob and then
     to Cal, Cal's to Bob, and Bob's to Ada unless `back` is false.
     """
@@ -311,14 +310,14 @@ def between_go_and_ours(base, clocks, flights, back=True):
     returned = [(2_000_000 + bob_ada, *received_by_go(BOB, HIS))] if back else []
     return [
         imported(
-            go_trace(
+            write_go_trace(
                 base / "ada.pb", ADA, (1_000_000, *published_by_go(HERS)), (1_000_000, *sent_by_go(BOB, HERS)),
                 *returned, ahead_us=ada,
             )
         ),
-        live(base / "bob", BOB, "hearsay/b", *ours, ahead_us=bob, router="gossipsub"),
+        trace_node(base / "bob", BOB, "hearsay/b", *ours, ahead_us=bob, router="gossipsub"),
         imported(
-            go_trace(
+            write_go_trace(
                 base / "cal.pb", CAL, (1_500_000 + bob_cal, *received_by_go(BOB, HERS)),
                 (3_000_000, *published_by_go(cals)), (3_000_000, *sent_by_go(BOB, cals)), ahead_us=cal,
             )
@@ -333,7 +332,7 @@ def between_go_and_ours(base, clocks, flights, back=True):
 )
 def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flights):
     with tempfile.TemporaryDirectory() as base:
-        runs = between_go_and_ours(Path(base), clocks, flights)
+        runs = make_mixed_runs(Path(base), clocks, flights)
         out = Path(base) / "joined"
         done = join_runs(runs, RunFolder.create(out))
         assert verify(out) == []
@@ -362,7 +361,7 @@ def test_imports_and_a_live_run_are_joined_and_their_clocks_agree(clocks, flight
 
 
 def test_a_join_states_each_clock_and_names_those_it_cannot_know(tmp_path):
-    runs = between_go_and_ours(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
+    runs = make_mixed_runs(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
     done = hearsay("trace", "join", *runs, "--out", tmp_path / "joined")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
@@ -370,13 +369,13 @@ def test_a_join_states_each_clock_and_names_those_it_cannot_know(tmp_path):
     assert found[0][1:3] + found[0][-1:] == ["5,000.0", "ms", "corrected"]
     assert sorted(line[-1] for line in found[1:]) == ["ms", "reference"]
     (tmp_path / "one-way").mkdir()
-    runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
+    runs = make_mixed_runs(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
     done = hearsay("trace", "join", *runs, "--out", tmp_path / "unknown")
     assert "clock offset unknown for 1 of 3 nodes: no messages went both ways" in done.stdout
 
 
 def test_an_explanation_states_how_far_the_clocks_it_compares_may_differ(tmp_path):
-    runs = between_go_and_ours(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
+    runs = make_mixed_runs(tmp_path, (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000))
     assert hearsay("trace", "join", *runs, "--out", tmp_path / "joined").returncode == 0
     hers = ("explain", tmp_path / "joined", "--message", b"hers".hex())
     done = hearsay(*hers, "--node", to_text(BOB))
@@ -385,7 +384,7 @@ def test_an_explanation_states_how_far_the_clocks_it_compares_may_differ(tmp_pat
     assert "± is the largest possible error of a time between events at two nodes" in done.stdout
     assert "(± 3.00 ms)" in hearsay(*hers).stdout
     (tmp_path / "one-way").mkdir()
-    runs = between_go_and_ours(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
+    runs = make_mixed_runs(tmp_path / "one-way", (5_000_000, 0, 0), (2_000, 2_000, 1_000, 1_000), back=False)
     assert hearsay("trace", "join", *runs, "--out", tmp_path / "unknown").returncode == 0
     done = hearsay("explain", tmp_path / "unknown", "--message", b"hers".hex(), "--node", to_text(BOB))
     assert "(clock offset unknown)" in done.stdout
@@ -393,7 +392,7 @@ def test_an_explanation_states_how_far_the_clocks_it_compares_may_differ(tmp_pat
 
 
 def test_an_import_that_repeats_a_joined_trace_is_refused(tmp_path):
-    runs = between_go_and_ours(tmp_path, (0, 0, 0), (1, 1, 1, 1))
+    runs = make_mixed_runs(tmp_path, (0, 0, 0), (1, 1, 1, 1))
     shutil.copytree(runs[0], tmp_path / "again")
     with pytest.raises(RunFolderError, match="the same node and time as in"):
         folders_to_join([*runs, tmp_path / "again"])

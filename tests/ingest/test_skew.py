@@ -79,7 +79,7 @@ def test_the_truth_lies_within_the_uncertainty(clocks, data):
         assert not (estimate.flagged and truth == 0)
 
 
-def shifted(tmp_path: Path, by_ns: int) -> tuple[Path, str]:
+def write_shifted(tmp_path: Path, by_ns: int) -> tuple[Path, str]:
     """Write the recorded trace with the clock of one peer put forward; return the path and the peer's name."""
     events = parse_delimited(gzip.decompress((DATA / "go-0.16.pb.gz").read_bytes()))
     victim = events[0].peerID
@@ -93,7 +93,7 @@ def shifted(tmp_path: Path, by_ns: int) -> tuple[Path, str]:
 
 @pytest.mark.parametrize("by_us", [50_000, -50_000])
 def test_a_real_trace_with_one_clock_put_wrong(tmp_path, by_us):
-    path, victim = shifted(tmp_path, by_us * 1000)
+    path, victim = write_shifted(tmp_path, by_us * 1000)
     run = tmp_path / "run"
     import_traces([path], RunFolder.create(run))
     table = read_table(run / "skew.parquet")

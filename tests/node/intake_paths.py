@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from hypothesis import strategies as st
 from rpcs import RPCS
-from test_intake import DearAuthor
+from test_intake import ExpensiveAuthor
 from waiting import patience, until
 
 from hearsay.core.language.events import RpcReceived
@@ -105,7 +105,7 @@ def assert_received(name, sent):
 
     async def once():
         async with patience():
-            return await received_on(PATHS[name], sent, DearAuthor())
+            return await received_on(PATHS[name], sent, ExpensiveAuthor())
 
     expected, received = asyncio.run(once())
     assert received == expected
@@ -138,11 +138,11 @@ async def received_on(path, sent, author):
                 await stream.drain()
                 await until(lambda: RECEIVED)
                 await host.close()
-            await until(lambda: len(whole(RECEIVED)) > len(expected))
+            await until(lambda: len(join_portions(RECEIVED)) > len(expected))
         finally:
             await host.close()
         assert node.statistics.abandoned_rpcs == 0
-    return expected, whole(RECEIVED)[:-1]
+    return expected, join_portions(RECEIVED)[:-1]
 
 
 def _message(data, author, signed):
@@ -151,7 +151,7 @@ def _message(data, author, signed):
     return author.write(data) if author is not None else CHEAP.write("news", data, SignaturePolicy.STRICT_SIGN)
 
 
-def whole(events):
+def join_portions(events):
     """Return the RPCs of received events, with the portions of an RPC joined."""
     rpcs = []
     for event in events:
@@ -160,11 +160,11 @@ def whole(events):
         if portion is None or portion.is_first:
             rpcs.append(part)
         else:
-            rpcs[-1] = joined(rpcs[-1], part)
+            rpcs[-1] = join_two(rpcs[-1], part)
     return rpcs
 
 
-def joined(one, other):
+def join_two(one, other):
     """Join two portions of an RPC. Fail if both have the same single part, which would be handled twice."""
     parts = {}
     for each in fields(one):
@@ -172,7 +172,7 @@ def joined(one, other):
         if isinstance(first, tuple):
             parts[each.name] = first + second
         elif each.name == "control" and first is not None and second is not None:
-            parts[each.name] = joined(first, second)
+            parts[each.name] = join_two(first, second)
         else:
             assert first is None or second is None
             parts[each.name] = second if first is None else first

@@ -30,7 +30,7 @@ def book(**limits):
     return AddressBook(lambda address: address.tcp_endpoint is not None, BookLimits(**limits))
 
 
-def where(known, who):
+def dialled_addresses(known, who):
     return [str(address).partition("/p2p")[0] for address in known.addresses(PEERS[who])]
 
 
@@ -40,10 +40,10 @@ def test_an_older_record_after_a_newer_one_changes_nothing():
     newest = known.record(PEERS[0])
     for again in (sealed(0, 1, address(1)), sealed(0, 2, address(3))):
         assert known.learn(again, "b") == (PEERS[0], False)
-        assert where(known, 0) == ["/ip4/10.0.0.2/tcp/4001"]
+        assert dialled_addresses(known, 0) == ["/ip4/10.0.0.2/tcp/4001"]
         assert known.record(PEERS[0]) == newest
     assert known.learn(sealed(0, 3, address(4)), "b") == (PEERS[0], True)
-    assert where(known, 0) == ["/ip4/10.0.0.4/tcp/4001"]
+    assert dialled_addresses(known, 0) == ["/ip4/10.0.0.4/tcp/4001"]
 
 
 def test_a_forged_newer_record_changes_nothing():
@@ -58,9 +58,9 @@ def test_a_forged_newer_record_changes_nothing():
 def test_claims_stand_next_to_what_the_peer_has_signed():
     known = book()
     known.claim(PEERS[0], (address(7), address(8)), "b")
-    assert where(known, 0) == ["/ip4/10.0.0.7/tcp/4001", "/ip4/10.0.0.8/tcp/4001"]
+    assert dialled_addresses(known, 0) == ["/ip4/10.0.0.7/tcp/4001", "/ip4/10.0.0.8/tcp/4001"]
     known.learn(sealed(0, 1, address(1), address(2)), "a")
-    assert [text[len("/ip4/10.0.0.")] for text in where(known, 0)] == ["1", "7", "2", "8"]
+    assert [text[len("/ip4/10.0.0.")] for text in dialled_addresses(known, 0)] == ["1", "7", "2", "8"]
     assert known.record(PEERS[0]) == sealed(0, 1, address(1), address(2))
 
 
@@ -68,14 +68,14 @@ def test_no_more_than_eight_addresses_of_a_peer_are_dialled():
     known = book()
     known.learn(sealed(0, 1, *(address(place) for place in range(40))), "a")
     known.claim(PEERS[0], tuple(address(place, 1) for place in range(40)), "b")
-    assert len(where(known, 0)) == 8
+    assert len(dialled_addresses(known, 0)) == 8
 
 
 def test_addresses_that_cannot_be_dialled_or_name_another_peer_are_left_out():
     known = book()
     udp = Multiaddr.parse("/ip4/10.0.0.1/udp/1/quic-v1")
     known.claim(PEERS[0], (udp, address(1).with_peer(PEERS[1]), address(2).with_peer(PEERS[0])), "a")
-    assert where(known, 0) == ["/ip4/10.0.0.2/tcp/4001"]
+    assert dialled_addresses(known, 0) == ["/ip4/10.0.0.2/tcp/4001"]
     known.claim(PEERS[1], (udp,), "a")
     assert PEERS[1] not in known.peers
 

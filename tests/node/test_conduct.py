@@ -21,7 +21,7 @@ class Clock:
         return self.now_s
 
 
-class Court:
+class TimedConduct:
     """A `Conduct` with a clock of the test, and the peers and addresses that it has banned, in order."""
 
     def __init__(self, **limits):
@@ -52,98 +52,98 @@ def test_demerits_are_the_sum_of_what_is_left_of_each(steps):
 @given(OFFENCES, st.floats(0, 600), st.integers(1, 300))
 def test_who_offends_rarely_is_never_slowed_however_long(offence, more_s, times):
     """Once in a half-life at most, whatever the offence."""
-    court = Court()
+    timed = TimedConduct()
     for _ in range(times):
-        court.conduct.note(PEERS[0], "192.0.2.1", offence)
-        assert not court.conduct.slowed(PEERS[0], "192.0.2.1")
-        court.clock.now_s += LIMITS.half_life_s + more_s
-    assert court.out == []
+        timed.conduct.note(PEERS[0], "192.0.2.1", offence)
+        assert not timed.conduct.slowed(PEERS[0], "192.0.2.1")
+        timed.clock.now_s += LIMITS.half_life_s + more_s
+    assert timed.out == []
 
 
 @given(OFFENCES, st.floats(0.001, 1.0))
 def test_who_offends_again_and_again_is_slowed_and_then_put_out(offence, every_s):
-    court = Court()
+    timed = TimedConduct()
     slowed = 0
     for _ in range(500):
-        court.conduct.note(PEERS[0], "192.0.2.1", offence)
-        if court.out:
+        timed.conduct.note(PEERS[0], "192.0.2.1", offence)
+        if timed.out:
             break
-        slowed += court.conduct.slowed(PEERS[0], "192.0.2.1")
-        court.clock.now_s += every_s
-    assert court.out == [PEERS[0]]
+        slowed += timed.conduct.slowed(PEERS[0], "192.0.2.1")
+        timed.clock.now_s += every_s
+    assert timed.out == [PEERS[0]]
     assert slowed > 0
 
 
 @given(OFFENCES, st.floats(0, 599))
 def test_who_was_put_out_stays_out_for_ten_minutes_and_then_starts_again(offence, waited_s):
-    court = Court()
-    court.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
-    put_out = court.clock.now_s
-    court.clock.now_s += waited_s
-    assert court.conduct.ban_of(PEERS[0], "192.0.2.9").for_s > 0, "whatever address it comes from"
-    court.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
-    assert len(court.news) == 1, "what is still on its way is not held against it"
-    court.clock.now_s = put_out + 600.1
-    assert court.conduct.ban_of(PEERS[0], "192.0.2.1") is None
-    court.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
-    assert not court.conduct.slowed(PEERS[0], "192.0.2.1")
+    timed = TimedConduct()
+    timed.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
+    put_out = timed.clock.now_s
+    timed.clock.now_s += waited_s
+    assert timed.conduct.ban_of(PEERS[0], "192.0.2.9").for_s > 0, "whatever address it comes from"
+    timed.conduct.note(PEERS[0], "192.0.2.1", offence, 100)
+    assert len(timed.news) == 1, "what is still on its way is not held against it"
+    timed.clock.now_s = put_out + 600.1
+    assert timed.conduct.ban_of(PEERS[0], "192.0.2.1") is None
+    timed.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
+    assert not timed.conduct.slowed(PEERS[0], "192.0.2.1")
 
 
 def test_one_peer_does_not_put_out_its_address_however_much_it_does_at_once():
-    court = Court()
-    court.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 1_000_000)
-    assert court.out == [PEERS[0]]
-    assert court.conduct.ban_of(PEERS[1], "192.0.2.1") is None
-    assert not court.conduct.slowed(PEERS[1], "192.0.2.1")
+    timed = TimedConduct()
+    timed.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 1_000_000)
+    assert timed.out == [PEERS[0]]
+    assert timed.conduct.ban_of(PEERS[1], "192.0.2.1") is None
+    assert not timed.conduct.slowed(PEERS[1], "192.0.2.1")
 
 
 def test_an_address_whose_peers_are_put_out_one_after_the_other_is_kept_out():
-    court = Court()
+    timed = TimedConduct()
     for peer in PEERS[:8]:
-        court.conduct.note(peer, "192.0.2.1", Offence.FORGED, 100)
-    assert court.out == [*PEERS[:8], "192.0.2.1"]
-    assert court.conduct.ban_of(None, "192.0.2.1").peer is None
-    assert court.conduct.ban_of(PEERS[20], "192.0.2.1") is not None, "any peer of this address"
+        timed.conduct.note(peer, "192.0.2.1", Offence.FORGED, 100)
+    assert timed.out == [*PEERS[:8], "192.0.2.1"]
+    assert timed.conduct.ban_of(None, "192.0.2.1").peer is None
+    assert timed.conduct.ban_of(PEERS[20], "192.0.2.1") is not None, "any peer of this address"
 
 
 def test_an_address_of_many_offenders_is_slowed():
-    court = Court()
+    timed = TimedConduct()
     for peer in PEERS[:7]:
-        assert not court.conduct.slowed(PEERS[20], "192.0.2.1")
-        court.conduct.note(peer, "192.0.2.1", Offence.FORGED, 6)
-    assert court.conduct.slowed(PEERS[20], "192.0.2.1")
-    assert not court.conduct.slowed(PEERS[20], "192.0.2.2")
-    assert court.out == []
+        assert not timed.conduct.slowed(PEERS[20], "192.0.2.1")
+        timed.conduct.note(peer, "192.0.2.1", Offence.FORGED, 6)
+    assert timed.conduct.slowed(PEERS[20], "192.0.2.1")
+    assert not timed.conduct.slowed(PEERS[20], "192.0.2.2")
+    assert timed.out == []
 
 
 @given(st.lists(st.tuples(st.sampled_from(PEERS[:20]), OFFENCES, st.integers(1, 100)), max_size=80))
 def test_what_happens_at_an_address_does_not_touch_another(done):
-    court = Court()
+    timed = TimedConduct()
     for peer, offence, count in done:
-        court.conduct.note(peer, "192.0.2.1", offence, count)
+        timed.conduct.note(peer, "192.0.2.1", offence, count)
         for other in PEERS[20:]:
-            assert court.conduct.ban_of(other, "192.0.2.2") is None
-            assert not court.conduct.slowed(other, "192.0.2.2")
-    assert court.conduct.ban_of(None, "192.0.2.2") is None
+            assert timed.conduct.ban_of(other, "192.0.2.2") is None
+            assert not timed.conduct.slowed(other, "192.0.2.2")
+    assert timed.conduct.ban_of(None, "192.0.2.2") is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(PEERS), OFFENCES), max_size=200))
 def test_an_address_that_is_not_known_answers_for_no_peer(done):
-    court = Court()
+    timed = TimedConduct()
     for peer, offence in done:
-        court.conduct.note(peer, "", offence, 100)
-    assert court.conduct.ban_of(None, "") is None
-    assert "" not in court.out
+        timed.conduct.note(peer, "", offence, 100)
+    assert timed.conduct.ban_of(None, "") is None
+    assert "" not in timed.out
 
 
 def test_the_news_says_who_for_how_long_and_why():
-    court = Court()
-    court.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
-    court.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 12)
-    (news,) = court.news
+    timed = TimedConduct()
+    timed.conduct.note(PEERS[0], "192.0.2.1", Offence.OVER_LIMIT)
+    timed.conduct.note(PEERS[0], "192.0.2.1", Offence.FORGED, 12)
+    (news,) = timed.news
     assert str(news).endswith(" is banned for 10 min: 12 forged messages, 1 RPC over a limit")
-    court.clock.now_s += 550
-    assert court.conduct.ban_of(PEERS[0], "").how_long == "50 s"
+    timed.clock.now_s += 550
+    assert timed.conduct.ban_of(PEERS[0], "").how_long == "50 s"
 
 
 class BoundedAccounts(RuleBasedStateMachine):
@@ -165,11 +165,11 @@ class BoundedAccounts(RuleBasedStateMachine):
         self.now_s += wait_s
 
     @invariant()
-    def few_are_remembered(self):
+    def at_most_eight_names_are_remembered(self):
         assert len(self.demerits) <= 8
 
     @invariant()
-    def who_is_out_is_not_forgotten_for_those_who_are_not(self):
+    def banned_names_are_remembered_before_others(self):
         out = [name for name, until_s in self.out.items() if until_s > self.now_s]
         if len(out) <= 6:
             assert all(self.demerits.ban_left_s(name, self.now_s) > 0 for name in out)

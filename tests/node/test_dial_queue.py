@@ -32,7 +32,7 @@ def queue(**limits):
     return made, made._now_s
 
 
-def begun(dials):
+def begin_all(dials):
     found = []
     while (planned := dials.next()) is not None:
         found.append(planned)
@@ -47,11 +47,11 @@ def test_who_finds_no_place_waits_and_comes_later():
     dials, _ = queue(at_once=2)
     for number in range(5):
         assert dials.add(peer(number), at(number), "a") is None
-    first = begun(dials)
+    first = begin_all(dials)
     assert numbers(first) == [0, 1]
     assert len(dials) == 3
     dials.ended(first[0], True)
-    assert numbers(begun(dials)) == [2]
+    assert numbers(begin_all(dials)) == [2]
 
 
 def test_sources_take_turns():
@@ -67,9 +67,9 @@ def test_a_source_has_its_share_of_the_places():
     dials, _ = queue(at_once=4, of_source=3)
     for number in range(10):
         dials.add(peer(number), at(number), "many")
-    assert numbers(begun(dials)) == [0, 1, 2]
+    assert numbers(begin_all(dials)) == [0, 1, 2]
     dials.add(peer(50), at(50), "few")
-    assert numbers(begun(dials)) == [50]
+    assert numbers(begin_all(dials)) == [50]
 
 
 def test_a_network_that_says_nothing_keeps_its_share_of_the_places_only():
@@ -78,7 +78,7 @@ def test_a_network_that_says_nothing_keeps_its_share_of_the_places_only():
     for number in range(40):
         dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), "a")
     dials.add(peer(50), at(50), "a")
-    assert numbers(begun(dials)) == [*range(8), 50]
+    assert numbers(begin_all(dials)) == [*range(8), 50]
 
 
 def test_names_that_are_looked_up_have_few_places_and_come_last():
@@ -86,12 +86,12 @@ def test_names_that_are_looked_up_have_few_places_and_come_last():
     for number in range(10):
         named = Multiaddr.parse(f"/dns4/host-{number}.example/tcp/4001")
         dials.add(peer(number), (named, *(at(number) if number > 7 else ())), "a")
-    planned = begun(dials)
+    planned = begin_all(dials)
     assert numbers(planned) == [0, 1, 8, 9]
     assert planned[2].addresses == at(8)
     dials.ended(planned[0], True)
     dials.ended(planned[1], True)
-    assert numbers(begun(dials)) == [2, 3]
+    assert numbers(begin_all(dials)) == [2, 3]
 
 
 def test_a_peer_with_names_is_tried_at_its_other_addresses_first():
@@ -105,7 +105,7 @@ def test_a_peer_is_tried_at_its_addresses_where_there_is_room():
     dials, clock = queue(of_address=1)
     dials.add(peer(0), at(7), "a")
     dials.add(peer(1), at(7, 8), "a")
-    first, second = begun(dials)
+    first, second = begin_all(dials)
     assert second.addresses == at(8)
     dials.ended(second, False)
     dials.ended(first, True)
@@ -141,13 +141,13 @@ def test_second_tries_leave_room_for_first_ones():
     dials, clock = queue(at_once=10, second_tries=2)
     for number in range(6):
         dials.add(peer(number), at(number), "a")
-    for planned in begun(dials):
+    for planned in begin_all(dials):
         dials.ended(planned, False)
     clock.now += 60
-    assert len(begun(dials)) == 2
+    assert len(begin_all(dials)) == 2
     for number in range(20, 28):
         dials.add(peer(number), at(number), "a")
-    assert len(begun(dials)) == 8
+    assert len(begin_all(dials)) == 8
 
 
 def test_who_failed_is_not_dialled_at_once_however_often_it_is_named():
@@ -178,7 +178,7 @@ def test_news_of_where_a_peer_is_make_it_worth_another_try():
     assert dials.next().addresses == at(1)
 
 
-def test_failures_are_remembered_of_so_many():
+def test_remembered_failures_are_bounded():
     dials, _ = queue(failures=10)
     for number in range(50):
         dials.add(peer(number), at(number), "a")
@@ -202,7 +202,7 @@ def test_shares_hold_whatever_happens_and_no_peer_is_lost(steps):
             dials.add(peer(number), at(place, place + what), source)
         elif working:
             dials.ended(working.pop(number % len(working)), number % 3 == 0)
-        working += begun(dials)
+        working += begin_all(dials)
         assert len(working) <= 6
         for kind in {one.source for one in working}:
             assert sum(one.source == kind for one in working) <= 4
@@ -212,7 +212,7 @@ def test_shares_hold_whatever_happens_and_no_peer_is_lost(steps):
         assert len({one.peer for one in working}) == len(working)
     while working:
         dials.ended(working.pop(), True)
-        working += begun(dials)
+        working += begin_all(dials)
     clock.now += 1000
     while (planned := dials.next()) is not None:
         dials.ended(planned, True)
@@ -242,18 +242,18 @@ def test_all_dials_have_a_rate():
     dials, clock = queue(rate=Rate(3, 1.0))
     for number in range(10):
         dials.add(peer(number), at(number), f"source {number}")
-    for planned in (first := begun(dials)):
+    for planned in (first := begin_all(dials)):
         dials.ended(planned, True)
     assert (len(first), dials.due_in_s) == (3, 1.0)
     clock.now += 1
-    assert len(begun(dials)) == 1
+    assert len(begin_all(dials)) == 1
 
 
 def test_an_address_that_has_to_wait_is_looked_at_once_for_all_its_peers():
     dials, clock = queue(address_rate=Rate(1, 1.0), waiting_of_source=1024)
     for number in range(1000):
         dials.add(peer(number), (Multiaddr.parse(f"/ip4/10.0.7.1/tcp/{4001 + number}"),), "source")
-    assert len(begun(dials)) == 1
+    assert len(begin_all(dials)) == 1
     asked = []
     dials._now_s = dials._address_rates._now_s = lambda: asked.append(1) or clock.now
     assert dials.next() is None

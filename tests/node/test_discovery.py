@@ -145,8 +145,8 @@ async def test_who_is_asked_for_while_all_places_are_taken_is_reached_when_one_i
     honest, host = [await stack.enter_async_context(hosting(listen)) for listen in (True, False)]
     discovery = await stack.enter_async_context(discovering(host, at_once=1, first_try_s=0.3))
     peer, record = sybil(tarpit.addresses)
-    for settings, sender in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
-        discovery.learn(settings, sender)
+    for signed, sender in ((record, peer), (seal_record(honest.identity, record_of(honest)), honest.peer)):
+        discovery.learn(signed, sender)
     waiting = [asyncio.ensure_future(discovery.reach(who)) for who in (peer, honest.peer, honest.peer)]
     assert await asyncio.gather(*waiting) == [False, True, True]
     assert not await discovery.reach(peer), "it rests"
@@ -173,7 +173,7 @@ def record_of(host):
 
 
 @run
-async def test_a_source_has_so_many_records_looked_at_and_no_more(stack):
+async def test_records_read_of_a_source_are_bounded(stack):
     host = await stack.enter_async_context(hosting())
     limits = DiscoveryLimits(records=Rate(5, 0.001))
     discovery = Discovery(host, limits=limits)
@@ -197,7 +197,7 @@ async def test_a_wrong_address_does_not_keep_a_bootstrap_peer_away(stack):
 
 
 @run
-async def test_a_search_learns_of_everybody_in_parts_and_again_after_some_rounds(stack):
+async def test_a_search_finds_all_peers_in_parts_and_again_after_some_rounds(stack):
     host, asking = [await stack.enter_async_context(hosting(listen)) for listen in (True, True)]
     point = RendezvousPoint(host)
     records = set()

@@ -26,7 +26,7 @@ QUICK = {
     "probe_interval_ms": 500,
     "missing_tick_ms": 50,
 }
-MANY_IN_A_PROCESS = {
+SLOW_TIMERS = {
     "reply_timeout_ms": 2_000,
     "stabilise_min_ms": 100,
     "stabilise_max_ms": 1_000,
@@ -49,7 +49,7 @@ def neighbours(node):
     return set(strategy(node).memberships["news"].views.active)
 
 
-def whole(nodes):
+def is_one_overlay(nodes):
     """Neighbours are mutual and among these nodes, and all of them are one component."""
     graph = {node.peer: neighbours(node) for node in nodes}
     if any(peer not in graph or one not in graph[peer] for one, peers in graph.items() for peer in peers):
@@ -76,11 +76,11 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
     nodes, topics = [], {}
     try:
         for _ in range(10):
-            node = Node(config(*(nodes[0].addresses[:1] if nodes else ()), **MANY_IN_A_PROCESS))
+            node = Node(config(*(nodes[0].addresses[:1] if nodes else ()), **SLOW_TIMERS))
             await node.__aenter__()
             nodes.append(node)
             topics[node] = await node.join("news")
-        await until(lambda: whole(nodes) and all(len(neighbours(node)) >= 3 for node in nodes))
+        await until(lambda: is_one_overlay(nodes) and all(len(neighbours(node)) >= 3 for node in nodes))
         inbound = [link.intake.stream for node in nodes for link in node._running.links.by_peer.values()]
         assert {stream.protocol for stream in inbound if stream is not None} == {EPISUB}  # None: it is being opened
         await deliver(nodes, topics, "all")
@@ -92,7 +92,7 @@ async def test_ten_nodes_deliver_everything_and_so_do_the_seven_that_are_left():
             for connection in list(node._host.connections.values()):
                 connection.abort()
             await node.close()
-        await until(lambda: whole(left))
+        await until(lambda: is_one_overlay(left))
         await deliver(left, topics, "left")
         await deliver(left, topics, "again")
         assert all(node.statistics.malformed_rpcs == node.statistics.left_out_parts == 0 for node in nodes)

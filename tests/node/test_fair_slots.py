@@ -12,7 +12,7 @@ from hearsay.node.verification import FairSlots
 PEERS = (b"one", b"two", b"three", b"four", b"five")
 
 
-class Held:
+class RecordedSlots:
     """Slots, the work that has started, and the number of slots of each peer."""
 
     def __init__(self, count):
@@ -31,7 +31,7 @@ class Held:
 
 def test_a_peer_that_takes_all_it_can_leaves_as_much_as_it_has():
     for flooders, each in ((1, 32), (2, 22), (3, 16), (4, 13)):
-        held = Held(64)
+        held = RecordedSlots(64)
         for number in range(100):
             for peer in PEERS[:flooders]:
                 held.slots.enter(peer, number)
@@ -42,7 +42,7 @@ def test_a_peer_that_takes_all_it_can_leaves_as_much_as_it_has():
 
 
 def test_free_slots_go_round():
-    held = Held(1)
+    held = RecordedSlots(1)
     for number in range(3):
         for peer in PEERS[:3]:
             held.slots.enter(peer, number)
@@ -52,7 +52,7 @@ def test_free_slots_go_round():
 
 
 def test_what_is_withdrawn_is_not_started():
-    held = Held(1)
+    held = RecordedSlots(1)
     for number in range(3):
         held.slots.enter(b"one", number)
     held.slots.withdraw(b"one", 1)
@@ -63,7 +63,7 @@ def test_what_is_withdrawn_is_not_started():
 
 @given(st.integers(1, 6), st.lists(st.tuples(st.sampled_from(PEERS), st.booleans())))
 def test_all_is_started_once_and_a_newcomer_waits_only_while_nothing_is_free(count, steps):
-    held = Held(count)
+    held = RecordedSlots(count)
     entered = []
     for number, (peer, enters) in enumerate(steps):
         if enters:

@@ -142,7 +142,7 @@ async def test_places_are_few_and_come_back():
 
 
 @run
-async def test_closing_lets_go_of_everybody():
+async def test_closing_ends_all_connections():
     async with Listening() as server:
         reader, writer = await asyncio.open_connection(*server.place)
         await until(lambda: server.server.connections == 1)

@@ -31,7 +31,7 @@ TINY = frame(b"\x1a\x00")
 """An empty control message."""
 
 
-class Bare:
+class BareHost:
     """A host that writes frames of its own to a node."""
 
     def __init__(self, host, stream):
@@ -61,7 +61,7 @@ async def node_and_bare_hosts(count, offences=None, **limits):
                 await host.dial(node.addresses[0])
                 stream = await host.open_stream(node.peer, [MESHSUB])
                 stream.write(frame(encode_rpc(Rpc((Subscription("news", True),)))))
-                bare.append(Bare(host, stream))
+                bare.append(BareHost(host, stream))
             await until(lambda: node.topic_peers("news") == count)
             yield node, topic, *bare
         finally:
@@ -69,7 +69,7 @@ async def node_and_bare_hosts(count, offences=None, **limits):
                 await host.close()
 
 
-class DearAuthor:
+class ExpensiveAuthor:
     """Writes messages whose signatures are slow to verify: secp256k1."""
 
     def __init__(self):
@@ -139,7 +139,7 @@ async def test_an_rpc_full_of_forged_messages_holds_up_no_other_peer():
 async def test_forged_messages_of_expensive_keys_are_checked_elsewhere_and_hold_up_no_peer():
     offences = []
     async with node_and_bare_hosts(2, offences) as (node, topic, forger, honest):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(300):
             forger.send(expensive.forge(b"%d" % number))
             expensive.write(b"")
@@ -155,7 +155,7 @@ async def test_forged_messages_of_expensive_keys_are_checked_elsewhere_and_hold_
 @run
 async def test_messages_of_a_peer_stay_in_order_in_every_place_of_checks():
     async with node_and_bare_hosts(1) as (_, topic, sender):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         messages = [(expensive if number % 3 else sender).write(b"%d" % number) for number in range(90)]
         sender.send(*messages[:40])
         for message in messages[40:]:
@@ -166,7 +166,7 @@ async def test_messages_of_a_peer_stay_in_order_in_every_place_of_checks():
 @run
 async def test_a_forged_copy_of_an_expensive_message_does_not_keep_out_the_true_one():
     async with node_and_bare_hosts(3) as (node, topic, forger, honest, other):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(20):
             forged = expensive.forge(b"forged")
             true = expensive.write(b"%d" % number)
@@ -181,7 +181,7 @@ async def test_a_forged_copy_of_an_expensive_message_does_not_keep_out_the_true_
 @run
 async def test_what_a_peer_sent_before_it_left_is_handled():
     async with node_and_bare_hosts(1) as (node, topic, sender):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(200):
             sender.send(expensive.write(b"%d" % number))
         await sender.stream.drain()
@@ -194,7 +194,7 @@ async def test_what_a_peer_sent_before_it_left_is_handled():
 @run
 async def test_of_a_peer_that_left_nothing_is_handled_after_its_first_offence():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(100):
             sender.send(expensive.forge(b"%d" % number))
             expensive.write(b"")
@@ -223,7 +223,7 @@ async def test_a_peer_that_comes_back_is_not_held_up_by_what_it_sent_before():
 @run
 async def test_a_closed_node_has_no_threads_left():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(200):
             sender.send(expensive.write(b"%d" % number))
         await until(lambda: node.statistics.delivered)
@@ -261,7 +261,7 @@ async def test_new_messages_cost_nothing_of_the_allowance():
 async def test_what_waits_for_threads_is_bounded_in_bytes_and_still_handled():
     limits = {"unverified_bytes": 60_000, "unverified_bytes_per_peer": 40_000}
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
-        first, second = DearAuthor(), DearAuthor()
+        first, second = ExpensiveAuthor(), ExpensiveAuthor()
         budget = node._running.receiver.waiting_bytes
         for number in range(100):
             one.send(first.write(b"%d" % number + bytes(1000)))
@@ -282,7 +282,7 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
         verification = node._running.links.verification
         ask = verification.ask
         verification.ask = lambda batch: (batches.append(sum(map(signature_check_us, batch.messages))), ask(batch))
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         sender.send(*(expensive.write(b"%d" % number) for number in range(100)))
         for _ in range(100):
             await topic.next()
@@ -290,10 +290,10 @@ async def test_what_a_peer_has_checked_at_a_time_is_bounded():
     assert max(batches) <= max(BATCH_US, MESSAGES_AT_ONCE * signature_check_us(expensive.write(b"99")))
 
 
-async def most_that_waited_of_one(**limits):
+async def most_bytes_waiting_of_one(**limits):
     """Return the most bytes reserved for a peer while its hundred messages with expensive signatures arrive."""
     async with node_and_bare_hosts(1, **limits) as (node, topic, one):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(100):
             one.send(expensive.write(b"%d" % number + bytes(1000)))
         used = []
@@ -305,12 +305,12 @@ async def most_that_waited_of_one(**limits):
 
 @run
 async def test_what_of_a_peer_waits_for_threads_is_bounded_in_bytes():
-    assert 0 < await most_that_waited_of_one(unverified_bytes_per_peer=10_000) <= 10_000
+    assert 0 < await most_bytes_waiting_of_one(unverified_bytes_per_peer=10_000) <= 10_000
 
 
 @run
 async def test_what_of_a_peer_waits_for_threads_leaves_as_much_room_to_others():
-    assert 0 < await most_that_waited_of_one(unverified_bytes=60_000, unverified_bytes_per_peer=60_000) <= 30_000
+    assert 0 < await most_bytes_waiting_of_one(unverified_bytes=60_000, unverified_bytes_per_peer=60_000) <= 30_000
 
 
 @run
@@ -319,13 +319,13 @@ async def test_two_large_rpcs_that_wait_leave_room_to_others():
     limits = {"unverified_bytes": 40_000, "unverified_bytes_per_peer": 40_000}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("hearsay.node.receive.LARGE_BYTES", 2_000)
-        assert 10_000 < await most_that_waited_of_two(**limits) < 20_000
+        assert 10_000 < await most_bytes_waiting_of_two(**limits) < 20_000
 
 
-async def most_that_waited_of_two(**limits):
+async def most_bytes_waiting_of_two(**limits):
     async with node_and_bare_hosts(2, **limits) as (node, topic, one, two):
         for sender in (one, two):
-            expensive = DearAuthor()
+            expensive = ExpensiveAuthor()
             sender.send(*(expensive.write(b"%d" % number) for number in range(20)))
         used = []
         for _ in range(40):
@@ -339,7 +339,7 @@ async def test_a_peer_without_room_waits_and_no_other_peer_does():
     async with node_and_bare_hosts(2) as (node, topic, expensive_one, honest):
         budget = node._running.receiver.waiting_bytes
         budget.reserve(budget.limit)
-        expensive_one.send(DearAuthor().write(b"later"))
+        expensive_one.send(ExpensiveAuthor().write(b"later"))
         intake = node._running.links.by_peer[expensive_one.host.peer].intake
         await until(
             lambda: (
@@ -356,7 +356,7 @@ async def test_a_peer_without_room_waits_and_no_other_peer_does():
 @run
 async def test_a_topic_joined_while_its_messages_wait_takes_no_forged_one():
     async with node_and_bare_hosts(1) as (node, _, sender):
-        expensive = DearAuthor()
+        expensive = ExpensiveAuthor()
         for number in range(40):
             sender.send(expensive.write(b"%d" % number))
         forged = expensive.forge(b"forged")

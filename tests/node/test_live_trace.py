@@ -39,7 +39,7 @@ def peers():
     return [peer_id_of(PrivateKey.generate().public) for _ in range(4)]
 
 
-def live(directory, node, clock, *events, close=True):
+def trace_life(directory, node, clock, *events, close=True):
     """Write the trace of one life of a node."""
 
     async def run() -> None:
@@ -55,10 +55,10 @@ def live(directory, node, clock, *events, close=True):
 def test_a_node_that_comes_back_continues_its_trace(tmp_path, peers):
     clock = count(1_000_000).__next__
     node, first, second, third = peers
-    live(tmp_path, node, clock, PeerAdded(first, "/meshsub/1.1.0"), TopicJoined("news"))
+    trace_life(tmp_path, node, clock, PeerAdded(first, "/meshsub/1.1.0"), TopicJoined("news"))
     assert verify(tmp_path) == []
     RunFolder.create(tmp_path / "00001")  # left by a life that ended while it wrote
-    live(
+    trace_life(
         tmp_path,
         third,
         clock,
@@ -93,21 +93,21 @@ def test_messages_of_a_long_life_lie_in_one_file(tmp_path, peers):
     clock = count(1_000_000).__next__
     messages = [Message(bytes([number]), "news", b"data", peers[0], b"1") for number in range(3)]
     for life in range(3):
-        live(tmp_path, peers[0], clock, *(MessagePublished(message) for message in messages[: life + 1]))
+        trace_life(tmp_path, peers[0], clock, *(MessagePublished(message) for message in messages[: life + 1]))
     assert verify(tmp_path) == []
     trace = load_manifest(tmp_path).trace
     assert trace.spanning_messages == ()
     assert [file.rows for file in trace.files if file.trace_class == "message"] == [6]
 
 
-def test_while_a_node_lives_its_folder_has_no_seal(tmp_path, peers):
+def test_the_folder_of_a_running_node_has_no_manifest(tmp_path, peers):
     clock = count(1_000_000).__next__
-    live(tmp_path, peers[0], clock)
+    trace_life(tmp_path, peers[0], clock)
     assert (tmp_path / "manifest.json").exists()
-    live(tmp_path, peers[0], clock, close=False)
+    trace_life(tmp_path, peers[0], clock, close=False)
     gc.collect()  # releases the lock of the trace, as the end of the process does
     assert not (tmp_path / "manifest.json").exists()
-    live(tmp_path, peers[0], clock)
+    trace_life(tmp_path, peers[0], clock)
     assert verify(tmp_path) == []
     assert len(read_rows(tmp_path)) == 4
 
@@ -165,7 +165,7 @@ def test_a_copy_withheld_has_the_row_of_one_that_would_have_been_sent(tmp_path, 
 def test_a_dial_of_a_named_peer_says_which_peer_and_for_which_topic(tmp_path, peers):
     node, friend, named, _ = peers
     notices = TopicJoined("news"), PeerAdded(friend, "/meshsub/1.1.0"), NamedPeerDialled("news", named)
-    live(tmp_path, node, count(1_000_000).__next__, *notices)
+    trace_life(tmp_path, node, count(1_000_000).__next__, *notices)
     rows = read_rows(tmp_path)
     (dial,) = rows[rows[:, Column.EVENT] == TraceEvent.DIAL].tolist()
     names = load_names(tmp_path)
@@ -177,7 +177,9 @@ def test_names_of_peers_that_others_name_are_bounded_and_leave_room_for_ones_own
     monkeypatch.setattr(trace_rows, "MAX_PEERS", 6)
     node, friend, *_ = peers
     named = [NamedPeerDialled("own", b"\x00\x01" + bytes([number])) for number in range(10)]
-    live(tmp_path, node, count(1_000_000).__next__, TopicJoined("own"), *named, PeerAdded(friend, "/meshsub/1.1.0"))
+    trace_life(
+        tmp_path, node, count(1_000_000).__next__, TopicJoined("own"), *named, PeerAdded(friend, "/meshsub/1.1.0")
+    )
     assert verify(tmp_path) == []
     rows = read_rows(tmp_path)
     dials = rows[rows[:, Column.EVENT] == TraceEvent.DIAL]

@@ -51,7 +51,7 @@ def test_a_record_full_of_addresses_is_cut():
     assert len(from_text_record(to_text_record(many))[PEER]) == MAX_ADDRESSES
 
 
-def test_so_many_names_are_asked_for_at_a_time():
+def test_names_asked_for_at_a_time_are_bounded():
     zeroconf = pytest.importorskip("zeroconf")
 
     async def work():

@@ -44,7 +44,7 @@ from hearsay.wire.signing import Author, SignaturePolicy
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "operating.md"
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
-SHOWN = NodeConfig(parameters=QUICK, metrics="0")
+WITH_METRICS = NodeConfig(parameters=QUICK, metrics="0")
 
 
 def parsed(text):
@@ -84,7 +84,7 @@ async def figures_where(node, condition):
 
 @run
 async def test_what_is_said_between_two_nodes_is_counted_at_both():
-    async with Node(SHOWN) as one, Node(SHOWN) as other:
+    async with Node(WITH_METRICS) as one, Node(WITH_METRICS) as other:
         subscription, said = await one.join("news"), await other.join("news")
         await other.connect(one.addresses[0])
         await until(lambda: one.mesh("news") and other.mesh("news"))
@@ -107,17 +107,17 @@ async def test_what_is_said_between_two_nodes_is_counted_at_both():
         assert at_one("gossipsub_rpc_recv_count_total") == one.statistics.rpcs_received
         grafts = [of("gossipsub_peer_graft_total", topic="news") for of in (at_one, at_other)]
         assert any(grafts)
-        assert at_one("hearsay_build_info", **dict(about(at_one))) == 1
+        assert at_one("hearsay_build_info", **dict(build_labels(at_one))) == 1
         other.disconnect(one.peer)
         gone = await figures_where(one, lambda of: of("libp2p_peers") == 0)
         assert gone("libp2p_swarm_connections_closed_total") == 1
 
 
-def about(found):
+def build_labels(found):
     return next(labels for name, labels in found.values if name == "hearsay_build_info")
 
 
-async def speak(host, node, *rpcs):
+async def open_and_send(host, node, *rpcs):
     host.handle("/meshsub/1.2.0", lambda stream: None)
     stream = await host.open_stream(await host.dial(node.addresses[0]), ["/meshsub/1.2.0"])
     for rpc in rpcs:
@@ -127,7 +127,7 @@ async def speak(host, node, *rpcs):
 
 @run
 async def test_messages_are_counted_by_their_verdict_and_gossip_by_its_kind():
-    async with Node(replace(SHOWN, parameters={**QUICK, "idontwant_threshold_bytes": 1_000})) as node:
+    async with Node(replace(WITH_METRICS, parameters={**QUICK, "idontwant_threshold_bytes": 1_000})) as node:
         await node.join("news")
         node.add_validator("news", lambda message: Verdict.REJECT if message.data == b"bad" else Verdict.ACCEPT)
         host = Host()
@@ -141,7 +141,7 @@ async def test_messages_are_counted_by_their_verdict_and_gossip_by_its_kind():
         unwanted = Control(idontwant=(IDontWant((b"5", b"6")),))
         hello = Rpc((Subscription("news", True),))
         try:
-            await speak(
+            await open_and_send(
                 host, node, hello, Rpc((), (good, bad, stray)), Rpc((), (good, forged)),
                 Rpc(control=control), Rpc(control=unwanted),
             )  # fmt: skip
@@ -164,7 +164,7 @@ async def test_messages_are_counted_by_their_verdict_and_gossip_by_its_kind():
 
 @run
 async def test_silent_connections_of_an_address_deny_health_to_no_other():
-    async with Node(SHOWN) as node:
+    async with Node(WITH_METRICS) as node:
         parts = urlsplit(node.metrics_url)
         silent = [await connect((parts.hostname, parts.port), "127.0.0.2") for _ in range(CONNECTIONS)]
         assert (await get(node.metrics_url, "/health", "127.0.0.3"))[0] == 200
@@ -174,7 +174,7 @@ async def test_silent_connections_of_an_address_deny_health_to_no_other():
 
 @run
 async def test_what_takes_time_is_in_histograms():
-    async with Node(SHOWN) as one, Node(SHOWN) as other:
+    async with Node(WITH_METRICS) as one, Node(WITH_METRICS) as other:
         subscription, said = await one.join("news"), await other.join("news")
         answers = asyncio.Queue()
 
@@ -208,14 +208,14 @@ async def test_what_takes_time_is_in_histograms():
 
 @run
 async def test_what_was_asked_for_is_timed_until_it_comes():
-    async with Node(replace(SHOWN, parameters={**QUICK, "idontwant_threshold_bytes": 1_000})) as node:
+    async with Node(replace(WITH_METRICS, parameters={**QUICK, "idontwant_threshold_bytes": 1_000})) as node:
         await node.join("news")
         host = Host()
         message = Author(host.identity, 1).write("news", b"good", SignaturePolicy.STRICT_SIGN)
-        number = SHOWN.message_id("news", message.source, message.seqno, message.data)
+        number = WITH_METRICS.message_id("news", message.source, message.seqno, message.data)
         expected = Control(ihave=(IHave("news", (number, b"never comes")),))
         try:
-            stream = await speak(host, node, Rpc((Subscription("news", True),)), Rpc(control=expected))
+            stream = await open_and_send(host, node, Rpc((Subscription("news", True),)), Rpc(control=expected))
             await figures_where(node, lambda of: of("hearsay_rpc_ids_sent_total", message_type="iwant") == 2)
             for _ in range(2):
                 stream.write(frame(encode_rpc(Rpc((), (message,)))))
@@ -252,7 +252,7 @@ def test_each_duration_is_in_the_buckets_that_reach_it(noted):
 
 @run
 async def test_scores_are_shown_as_quantiles_and_below_thresholds():
-    config = replace(SHOWN, preset="ethereum", parameters={**QUICK, "validators": 500_000})
+    config = replace(WITH_METRICS, preset="ethereum", parameters={**QUICK, "validators": 500_000})
     async with Node(config) as node, Node(replace(config, metrics=None)) as peer:
         await node.join("news")
         await peer.connect(node.addresses[0])
@@ -268,27 +268,27 @@ async def test_scores_are_shown_as_quantiles_and_below_thresholds():
 
 @run
 async def test_a_node_is_ready_when_it_listens_and_has_a_bootstrap_peer():
-    async with Node(SHOWN) as point:
+    async with Node(WITH_METRICS) as point:
         assert (await get(point.metrics_url, "/health"))[:2] == (200, "ok\n")
         assert (await get(point.metrics_url, "/ready"))[:2] == (200, "ready\n")
         address = point.addresses[0]
         dead = "/ip4/127.0.0.1/tcp/1"
-        async with Node(replace(SHOWN, bootstrap=(dead,))) as lonely:
+        async with Node(replace(WITH_METRICS, bootstrap=(dead,))) as lonely:
             assert (await get(lonely.metrics_url, "/ready"))[:2] == (503, "none of 1 bootstrap peers is connected\n")
             assert (await get(lonely.metrics_url, "/health"))[0] == 200
             failed = await figures_where(lonely, lambda of: of("libp2p_swarm_dial_errors_total"))
             assert failed("libp2p_peers") == 0
-        async with Node(replace(SHOWN, bootstrap=(dead, address))) as node:
+        async with Node(replace(WITH_METRICS, bootstrap=(dead, address))) as node:
             while (await get(node.metrics_url, "/ready"))[0] != 200:
                 await asyncio.sleep(0.01)
             assert address in {news.address for news in node.address_news}
-    async with Node(replace(SHOWN, listen=())) as silent:
+    async with Node(replace(WITH_METRICS, listen=())) as silent:
         assert (await get(silent.metrics_url, "/ready"))[0] == 200
 
 
 @run
 async def test_a_topic_keeps_its_counts_and_loses_its_gauges_when_it_is_left():
-    async with Node(SHOWN) as node:
+    async with Node(WITH_METRICS) as node:
         name = 'with "quotes", \\ and\nlines \r\u2028'
         await node.join(name)
         await node.publish(name, b"x")
@@ -300,16 +300,16 @@ async def test_a_topic_keeps_its_counts_and_loses_its_gauges_when_it_is_left():
 
 @run
 async def test_a_taken_port_ends_the_start_in_one_line():
-    async with Node(SHOWN) as node:
+    async with Node(WITH_METRICS) as node:
         port = node.metrics_url.rpartition(":")[2].removesuffix("/metrics")
         with pytest.raises(
             OSError,
             match=r"metrics: cannot listen at .* port [0-9]+: Address .*; use another port",
         ):
-            async with Node(replace(SHOWN, metrics=port)):
+            async with Node(replace(WITH_METRICS, metrics=port)):
                 pass
     with pytest.raises(OSError, match=r"metrics: "):
-        async with Node(replace(SHOWN, metrics="no-such-host.invalid:0")):
+        async with Node(replace(WITH_METRICS, metrics="no-such-host.invalid:0")):
             pass
 
 
@@ -372,14 +372,14 @@ def test_histograms_add_up(counts, total):
         ("localhost:65535", ("localhost", 65535)),
     ],
 )
-def test_addresses(text, place):
+def test_endpoints_are_parsed(text, place):
     assert endpoint_of(text) == place
 
 
 @pytest.mark.parametrize(
     "text", ["", ":9464", "x", "1:2:3", "::1", "[::1]", "localhost:", "1.2.3.4:65536", "-1", "a b:1", "٣"]
 )
-def test_what_is_no_address(text):
+def test_texts_that_are_no_endpoint_are_refused(text):
     with pytest.raises(ValueError, match="HOST:PORT"):
         endpoint_of(text)
     with pytest.raises(ValueError, match="HOST:PORT"):

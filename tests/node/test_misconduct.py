@@ -57,7 +57,7 @@ class Peer:
         await connection.ready
         return connection
 
-    async def meet(self, node):
+    async def connect_and_open(self, node):
         await self.connect(node)
         await self.open(node)
         await until(lambda: self.host.peer in node.peers)
@@ -66,14 +66,14 @@ class Peer:
     async def open(self, node):
         self.stream = await self.host.open_stream(node.peer, [self.protocol])
 
-    def say(self, *rpcs):
+    def send(self, *rpcs):
         self.stream.write(b"".join(frame(encode_rpc(rpc)) for rpc in rpcs))
 
     def forged(self, count):
         for _ in range(count):
             yield Rpc(messages=(replace(self.author.write("news", b"x", SignaturePolicy.STRICT_SIGN), data=b"y"),))
 
-    def known_to(self, node):
+    def is_connected_to(self, node):
         return self.host.peer in node._host.connections
 
 
@@ -93,19 +93,19 @@ async def test_who_forges_again_and_again_is_put_out_and_no_other_peer():
         news = []
         node.on_kept_out.append(news.append)
         for peer in (attacker, neighbour, honest):
-            await peer.meet(node)
-        attacker.say(*attacker.forged(12))
+            await peer.connect_and_open(node)
+        attacker.send(*attacker.forged(12))
         await until(lambda: node.statistics.put_out or node.statistics.bad_signatures == 12)
         await asyncio.sleep(0)
-        assert not attacker.known_to(node)
+        assert not attacker.is_connected_to(node)
         assert [str(each).partition(" ")[2] for each in news] == ["is banned for 10 min: 11 forged messages"]
         assert node.statistics.put_out == 1
         assert node.statistics.offences == {Offence.FORGED: 11}
         again = await attacker.connect(node)
-        await until(lambda: again.closed or attacker.known_to(node))
-        assert not attacker.known_to(node), "known by its key, and let go of"
-        assert neighbour.known_to(node), "the address of one is not kept out"
-        assert honest.known_to(node)
+        await until(lambda: again.closed or attacker.is_connected_to(node))
+        assert not attacker.is_connected_to(node), "known by its key, and let go of"
+        assert neighbour.is_connected_to(node), "the address of one is not kept out"
+        assert honest.is_connected_to(node)
 
 
 @run
@@ -113,32 +113,32 @@ async def test_an_address_that_sends_one_offender_after_the_other_gets_no_handsh
     async with Node(config()) as node, AsyncExitStack() as stack:
         await node.join("news")
         (honest,) = await stack.enter_async_context(peers(Peer("127.0.0.1")))
-        await honest.meet(node)
+        await honest.connect_and_open(node)
         for number in range(9):
             (attacker,) = await stack.enter_async_context(peers(Peer()))
-            await attacker.meet(node)
-            attacker.say(*attacker.forged(20))
+            await attacker.connect_and_open(node)
+            attacker.send(*attacker.forged(20))
             await until(lambda number=number: node.statistics.put_out > number)
         (last,) = await stack.enter_async_context(peers(Peer()))
         with pytest.raises((ProtocolError, ConnectionError, StreamClosed)):
-            await last.meet(node)
+            await last.connect_and_open(node)
         assert node.statistics.put_out == 9, "eight peers and their address"
-        assert honest.known_to(node)
+        assert honest.is_connected_to(node)
         (elsewhere,) = await stack.enter_async_context(peers(Peer("127.0.0.3")))
-        await elsewhere.meet(node)
+        await elsewhere.connect_and_open(node)
 
 
 @asynccontextmanager
 async def hung_up(node, peer, *rpcs):
     """Let a peer send RPCs and end its connection before the node handles them, which is after the `with` block."""
-    await peer.meet(node)
+    await peer.connect_and_open(node)
     link = node._running.links.by_peer[peer.host.peer]
     link.intake.input.paused = True
     link.intake.schedule()
-    peer.say(*rpcs)
+    peer.send(*rpcs)
     await until(lambda: link.intake.stream is not None and link.intake.stream._unread)
     peer.host.disconnect(node.peer)
-    await until(lambda: not peer.known_to(node))
+    await until(lambda: not peer.is_connected_to(node))
     yield
     link.intake.input.paused = False
     link.intake.schedule()
@@ -156,7 +156,7 @@ async def test_an_address_answers_for_peers_that_hang_up_before_their_messages_a
                 pass
         assert node.statistics.bad_signatures == 12
         with pytest.raises((ProtocolError, ConnectionError, StreamClosed)):
-            await last.meet(node)
+            await last.connect_and_open(node)
 
 
 @run
@@ -174,10 +174,10 @@ async def test_early_grafts_of_a_peer_that_hung_up_are_forgotten():
 async def test_memory_of_a_peer_that_hung_up_is_that_of_its_address():
     async with Node(config()) as node, peers(Peer()) as (peer,):
         await node.join("news")
-        judging = asyncio.Event()
+        validated = asyncio.Event()
 
         async def slow(message):
-            await judging.wait()
+            await validated.wait()
             return Verdict.ACCEPT
 
         node.add_validator("news", slow)
@@ -186,20 +186,20 @@ async def test_memory_of_a_peer_that_hung_up_is_that_of_its_address():
             pass
         assert node._running.validation.pending(peer.host.peer) == 1
         assert "" not in node._host.resources._addresses
-        judging.set()
+        validated.set()
 
 
 @run
 async def test_a_peer_that_cannot_write_an_rpc_is_put_out():
     async with Node(config()) as node, peers(Peer()) as (attacker,):
-        await attacker.meet(node)
+        await attacker.connect_and_open(node)
         with suppress(StreamClosed, ProtocolError):
             for _ in range(7):
                 attacker.stream.write(MALFORMED)
                 await until(lambda: attacker.stream.was_reset)
                 await attacker.open(node)
             pytest.fail("it may open a stream after seven malformed RPCs")
-        await until(lambda: not attacker.known_to(node))
+        await until(lambda: not attacker.is_connected_to(node))
         assert node.statistics.offences == {Offence.MALFORMED: 6}
 
 
@@ -208,9 +208,9 @@ async def test_whose_messages_are_rejected_again_and_again_is_put_out():
     async with Node(config()) as node, peers(Peer()) as (attacker,):
         await node.join("news")
         node.add_validator("news", lambda message: False)
-        await attacker.meet(node)
-        attacker.say(*(Rpc(messages=(message,)) for message in author_of(attacker, 100)))
-        await until(lambda: not attacker.known_to(node) or node.statistics.rejected == 100)
+        await attacker.connect_and_open(node)
+        attacker.send(*(Rpc(messages=(message,)) for message in write_messages(attacker, 100)))
+        await until(lambda: not attacker.is_connected_to(node) or node.statistics.rejected == 100)
         assert node.statistics.offences == {Offence.REJECTED: 51}
 
 
@@ -219,12 +219,12 @@ async def test_who_is_slowed_is_not_read_from_for_a_while():
     patient = ConductLimits(out_at=1e9, pause_s=0.3)
     async with Node(config(conduct=patient)) as node, peers(Peer()) as (attacker,):
         await node.join("news")
-        await attacker.meet(node)
-        attacker.say(*attacker.forged(6))
+        await attacker.connect_and_open(node)
+        attacker.send(*attacker.forged(6))
         await until(lambda: node.statistics.slowed == 1)
         inbound = node._running.links.by_peer[attacker.host.peer].intake.stream
         assert inbound._paused
-        attacker.say(SUBSCRIBE)
+        attacker.send(SUBSCRIBE)
         await until(lambda: node.topic_peers("news") == 1)
         assert not inbound._paused
 
@@ -241,14 +241,14 @@ async def test_a_bootstrap_peer_that_is_kept_out_is_not_dialled_until_the_time_i
             await until(lambda: node.peer in attacker.host.connections)
             await attacker.open(node)
             await until(lambda: attacker.host.peer in node.peers)
-            attacker.say(*attacker.forged(20))
+            attacker.send(*attacker.forged(20))
             await until(lambda: states and states[-1].state is not AddressState.CONNECTED)
             assert str(states[-1]) == f"{address}: banned for 1 s: 11 forged messages"
-            assert not attacker.known_to(node)
+            assert not attacker.is_connected_to(node)
             await until(lambda: states[-1].state is AddressState.CONNECTED)
 
 
-def author_of(peer, count, topic="news"):
+def write_messages(peer, count, topic="news"):
     return [peer.author.write(topic, b"data %d" % number, SignaturePolicy.STRICT_SIGN) for number in range(count)]
 
 
@@ -257,17 +257,17 @@ async def test_nothing_that_honest_peers_do_is_an_offence():
     async with Node(config()) as node, peers(Peer()) as (honest,):
         await node.join("news")
         node.add_validator("news", lambda message: Verdict.IGNORE if message.data.startswith(b"data 1") else True)
-        await honest.meet(node)
+        await honest.connect_and_open(node)
         own = []
         node_topic = await node.join("own")
         await node.publish("own", b"mine")
         own.append((await node_topic.next()).message_id)
         unknown = tuple(b"%d" % number for number in range(6000))
-        messages = author_of(honest, 200)
-        left = author_of(honest, 50, "left")
+        messages = write_messages(honest, 200)
+        left = write_messages(honest, 50, "left")
         await node.join("left")
         await node.leave("left")
-        said = [
+        rpcs = [
             GRAFT,  # before it has subscribed
             SUBSCRIBE,
             GRAFT,
@@ -282,8 +282,8 @@ async def test_nothing_that_honest_peers_do_is_an_offence():
             GRAFT,  # crosses our PRUNE
             GRAFT,
         ]
-        honest.say(*said)
-        await until(lambda: node.statistics.rpcs_received == len(said))
+        honest.send(*rpcs)
+        await until(lambda: node.statistics.rpcs_received == len(rpcs))
         assert node.statistics.parts_dropped > 0
         assert node.statistics.rejected > 0
         assert node.statistics.offences == {}
@@ -294,10 +294,10 @@ async def test_a_peer_of_version_1_0_may_graft_in_backoff_as_it_knows_none():
     strict = ConductLimits(backoff_grace_s=0.0)
     async with Node(config(conduct=strict)) as node, peers(Peer(protocol=MESHSUB_10)) as (old,):
         await node.join("news")
-        await old.meet(node)
-        said = [SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))), *[GRAFT] * 100]
-        old.say(*said)
-        await until(lambda: node.statistics.rpcs_received == len(said) or node.statistics.offences)
+        await old.connect_and_open(node)
+        rpcs = [SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))), *[GRAFT] * 100]
+        old.send(*rpcs)
+        await until(lambda: node.statistics.rpcs_received == len(rpcs) or node.statistics.offences)
         assert node.statistics.parts_dropped == 100
         assert node.statistics.offences == {}
 
@@ -307,18 +307,18 @@ async def test_who_grafts_in_backoff_again_and_again_is_put_out():
     quick = ConductLimits(backoff_grace_s=0.5, pause_s=0.01)
     async with Node(config(conduct=quick)) as node, peers(Peer()) as (attacker,):
         await node.join("news")
-        await attacker.meet(node)
-        attacker.say(SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))))
+        await attacker.connect_and_open(node)
+        attacker.send(SUBSCRIBE, Rpc(control=Control(prune=(Prune("news"),))))
         for _ in range(250):
-            if not attacker.known_to(node):
+            if not attacker.is_connected_to(node):
                 break
-            attacker.say(GRAFT)
+            attacker.send(GRAFT)
             await asyncio.sleep(0.02)
-        assert not attacker.known_to(node)
+        assert not attacker.is_connected_to(node)
         assert node.statistics.offences[Offence.BACKOFF_BROKEN] > 20
 
 
-FEW_ROUNDS = 50
+SYBIL_ROUNDS = 50
 """Rounds of GRAFTs by all sybils. Honest nodes need three rounds; in thousands some sybil succeeds by chance."""
 
 
@@ -330,18 +330,18 @@ async def test_sybils_of_one_address_take_no_mesh_from_the_honest():
         topic = await victim.join("news")
         honest, topics = [], []
 
-        async def come(count):
+        async def add_honest(count):
             for _ in range(count):
                 node = await stack.enter_async_context(Node(config(bootstrap=victim.addresses)))
                 topics.append(await node.join("news"))
                 honest.append(node)
 
-        await come(6)
+        await add_honest(6)
         await until(lambda: len(victim.mesh("news")) == 6)
         sybils = await stack.enter_async_context(peers(*(Peer() for _ in range(60))))
         for sybil in sybils:
-            await sybil.meet(victim)
-            sybil.say(SUBSCRIBE)
+            await sybil.connect_and_open(victim)
+            sybil.send(SUBSCRIBE)
 
         rounds = 0
 
@@ -349,12 +349,12 @@ async def test_sybils_of_one_address_take_no_mesh_from_the_honest():
             nonlocal rounds
             while True:
                 for sybil in sybils:
-                    if node_is_there(sybil):
-                        sybil.say(GRAFT)
+                    if is_connected(sybil):
+                        sybil.send(GRAFT)
                 rounds += 1
                 await asyncio.sleep(0.1)
 
-        def node_is_there(sybil):
+        def is_connected(sybil):
             return victim.peer in sybil.host.connections and not sybil.stream.was_reset
 
         grafting = asyncio.ensure_future(graft())
@@ -362,9 +362,9 @@ async def test_sybils_of_one_address_take_no_mesh_from_the_honest():
         await until(lambda: len(victim.mesh("news")) == 12)
         before = {node.peer for node in honest}
         assert before <= set(victim.mesh("news"))
-        await come(4)
+        await add_honest(4)
         late = {node.peer for node in honest[6:]}
-        last = rounds + FEW_ROUNDS
+        last = rounds + SYBIL_ROUNDS
         await until(lambda: late <= set(victim.mesh("news")) or rounds > last)
         assert late <= set(victim.mesh("news"))
         assert before <= set(victim.mesh("news"))

@@ -105,7 +105,7 @@ async def test_large_messages_and_topics_that_are_not_ascii():
 
 
 @run
-async def test_publishing_says_what_became_of_it():
+async def test_publishing_reports_sent_and_waiting_messages():
     async with Node(config()) as one, Node(config()) as other:
         topic = await one.join("news")
         alone = await topic.publish(b"no peer yet")
@@ -267,7 +267,7 @@ async def test_a_peer_that_ends_every_connection_is_not_dialled_at_once_again():
 
 
 @run
-async def test_rendezvous_points_say_what_becomes_of_them():
+async def test_states_of_rendezvous_points_are_reported():
     async with Node(config(rendezvous_point=True)) as point:
         dead, alive = "/ip4/127.0.0.1/tcp/1", point.addresses[0]
         node = Node(config(rendezvous=(dead, alive)))
@@ -315,7 +315,7 @@ async def test_making_room_loses_nothing_to_a_slow_peer():
 
 
 @run
-async def test_closing_says_who_has_taken_everything():
+async def test_closing_reports_the_peers_that_confirmed_all_messages():
     async with Node(config()) as one, Node(config()) as other:
         await other.join("news")
         await one.connect(other.addresses[0])
@@ -327,14 +327,14 @@ async def test_closing_says_who_has_taken_everything():
 
 
 @run
-async def test_connecting_says_why_not():
+async def test_an_error_of_connecting_names_the_reason():
     async with Node(config()) as node:
         with pytest.raises(DialError, match="own address"):
             await node.connect(node.addresses[0])
 
 
 @run
-async def test_peer_exchange_joins_those_who_were_pruned():
+async def test_peer_exchange_connects_pruned_peers():
     hub_config = config(parameters={"degree": 1, "degree_low": 1, "degree_high": 1, "exchange_peers": 8})
     leaf = config(parameters={"exchange_peers": 8, "accept_exchange": True})
     async with Node(hub_config) as hub, Node(leaf) as one, Node(leaf) as other:
@@ -473,14 +473,11 @@ async def test_some_of_a_list_of_rendezvous_points_may_be_dead():
     silent.close()
 
 
-def test_a_peer_with_which_no_protocol_is_agreed_yet_is_not_called_foreign():
-    @run
-    async def test():
-        async with Node() as other, Node() as node:
-            await node.connect(other.addresses[0])
-            lines = PublishedLines(node, "news", False, 3.0, lambda event, text: None)
-            assert lines.no_recipient_reason() == "1 connected, not yet agreed on a protocol within 3 s"
-            await until(lambda: node.peers)
-            assert node.agreeing == ()
-
-    test()
+@run
+async def test_a_peer_with_which_no_protocol_is_agreed_yet_is_not_called_foreign():
+    async with Node() as other, Node() as node:
+        await node.connect(other.addresses[0])
+        lines = PublishedLines(node, "news", False, 3.0, lambda event, text: None)
+        assert lines.no_recipient_reason() == "1 connected, not yet agreed on a protocol within 3 s"
+        await until(lambda: node.peers)
+        assert node.agreeing == ()

@@ -23,7 +23,7 @@ def config(*, partial=True, signatures=SignaturePolicy.STRICT_NO_SIGN):
     return NodeConfig(preset="go", parameters={**QUICK, "partial_messages": partial}, signatures=signatures)
 
 
-async def meshed(first, second):
+async def connect_and_graft(first, second):
     await first.connect(second.addresses[0])
     await until(lambda: second.peer in first.mesh("news") and first.peer in second.mesh("news"))
 
@@ -37,7 +37,7 @@ async def test_two_halves_make_the_message_at_both():
     one, other = PartsExchange(FORM), PartsExchange(FORM)
     async with Node(config()) as first, Node(config()) as second:
         here, there = await first.join("news", partial=one), await second.join("news", partial=other)
-        await meshed(first, second)
+        await connect_and_graft(first, second)
         add(here, one, (0, 1))
         add(there, other, (2, 3))
         assert (await here.next()).data == (await there.next()).data == WHOLE
@@ -56,7 +56,7 @@ async def test_parts_become_a_full_message_for_those_who_know_none_and_parts_aga
         at_c = await c.join("news")
         at_d = await d.join("news", partial=last)
         for pair in ((a, b), (b, c), (c, d)):
-            await meshed(*pair)
+            await connect_and_graft(*pair)
         add(at_a, source, range(4))
         for topic in (at_a, at_b, at_c, at_d):
             assert (await topic.next()).data == WHOLE
@@ -69,13 +69,13 @@ async def test_who_supports_parts_and_requests_none_gets_the_full_message():
     async with Node(config()) as first, Node(config()) as second:
         here = await first.join("news", partial=one)
         there = await second.join("news", partial=other, partial_use=PartialUse.SUPPORTS)
-        await meshed(first, second)
+        await connect_and_graft(first, second)
         await here.publish(WHOLE)
         assert (await there.next()).data == WHOLE
 
 
 @run
-async def test_what_is_no_part_is_an_offence():
+async def test_a_forged_part_is_an_offence():
     class Forger(PartsExchange):
         def add_forged(self):
             self.add("news", GROUP, {0: b"bad"})
@@ -85,7 +85,7 @@ async def test_what_is_no_part_is_an_offence():
     async with Node(config()) as honest, Node(config()) as bad:
         await honest.join("news", partial=PartsExchange(FORM))
         topic = await bad.join("news", partial=forged)
-        await meshed(honest, bad)
+        await connect_and_graft(honest, bad)
         topic.follow(forged.add_forged())
         await until(lambda: honest.statistics.offences[Offence.REJECTED] == 1)
 
@@ -95,7 +95,7 @@ async def test_who_left_takes_no_parts_and_may_come_back():
     one, other = PartsExchange(FORM), PartsExchange(FORM)
     async with Node(config()) as first, Node(config()) as second:
         here, there = await first.join("news", partial=one), await second.join("news", partial=other)
-        await meshed(first, second)
+        await connect_and_graft(first, second)
         await there.leave()
         await until(lambda: first.topic_peers("news") == 0)
         add(here, one, range(4))

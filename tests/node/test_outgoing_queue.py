@@ -9,12 +9,12 @@ from hearsay.core.language.rpc import Control, Graft, Rpc
 from hearsay.libp2p.resources import Budget
 from hearsay.node.outgoing_queue import ENTRY_BYTES, OutgoingMemory, OutgoingQueue, OutgoingRpc, Priority
 
-SAID_AGAIN = Rpc(control=Control(graft=(Graft("news"),)))
+RPC_TO_RESEND = Rpc(control=Control(graft=(Graft("news"),)))
 
 
 def entry(size=1000, priority=Priority.MESSAGE, message_id=None):
-    again = SAID_AGAIN if priority is Priority.CONTROL else None
-    return OutgoingRpc(priority, bytes(size), 1, again, (), message_id)
+    rpc_to_resend = RPC_TO_RESEND if priority is Priority.CONTROL else None
+    return OutgoingRpc(priority, bytes(size), 1, rpc_to_resend, (), message_id)
 
 
 class Peers:
@@ -60,7 +60,7 @@ def test_when_all_have_no_room_the_longest_queue_loses():
     assert peers.budget.used <= 20_000
 
 
-def test_many_peers_of_an_address_are_together_no_more_than_one():
+def test_queues_of_one_address_count_as_one():
     peers = Peers(10, each=100_000, together=20_000, addresses=["here"] * 8 + ["there", "elsewhere"])
     *many, there, elsewhere = peers.queues
     for _ in range(3):
@@ -122,7 +122,7 @@ def test_what_is_withdrawn_does_not_pile_up():
     assert (len(queue), queue.bytes, queue.take(1)) == (0, 0, [])
 
 
-steps = st.tuples(
+operation = st.tuples(
     st.sampled_from(["push", "push", "push to all", "take", "clear", "withdraw"]),
     st.integers(0, 3),
     st.integers(0, 3_000),
@@ -130,27 +130,27 @@ steps = st.tuples(
 )
 
 
-@given(st.lists(steps, max_size=80))
+@given(st.lists(operation, max_size=80))
 @example([("push", place, 2_500, Priority.MESSAGE) for place in range(4)])
-def test_nothing_is_above_its_bound_and_all_is_given_back(said):
+def test_nothing_is_above_its_bound_and_all_is_given_back(operations):
     peers = Peers(4, each=5_000, together=9_000, addresses="aabc")
     waiting = [[] for _ in peers.queues]
-    for what, place, size, priority in said:
+    for kind, place, size, priority in operations:
         queue = peers.queues[place]
-        if what == "take":
+        if kind == "take":
             for taken in queue.take(1):
                 waiting[place].remove(taken)
-        elif what == "clear":
+        elif kind == "clear":
             queue.clear()
             waiting[place].clear()
-        elif what == "withdraw":
+        elif kind == "withdraw":
             unwanted = [one for one in waiting[place] if one.message_id == size % 3]
             assert queue.withdraw(size % 3) == unwanted
             for one in unwanted:
                 waiting[place].remove(one)
         else:
             one = entry(size, priority, size % 3 if priority is Priority.MESSAGE else None)
-            for number in range(4) if what == "push to all" else [place]:
+            for number in range(4) if kind == "push to all" else [place]:
                 if peers.queues[number].push(one):
                     waiting[number].append(one)
                 else:

@@ -54,7 +54,7 @@ def keeping_scores(**more):
     return NodeConfig(preset="go", parameters=parameters, **more)
 
 
-async def meshed(first, second, topic="news"):
+async def connect_and_graft(first, second, topic="news"):
     await first.connect(second.addresses[0])
     await until(lambda: second.peer in first.mesh(topic) and first.peer in second.mesh(topic))
 
@@ -66,7 +66,7 @@ async def test_who_sends_what_the_application_rejects_is_pruned_and_graylisted()
         topic = await honest.join("news")
         await bad.join("news")
         honest.add_validator("news", lambda message: Verdict.REJECT)
-        await meshed(bad, honest)
+        await connect_and_graft(bad, honest)
         for number in range(3):
             await bad.publish("news", b"bad %d" % number)
         await until(lambda: honest.statistics.rejected >= 2)
@@ -81,7 +81,7 @@ async def test_who_sends_what_the_application_rejects_is_pruned_and_graylisted()
 
 
 @run
-async def test_what_the_application_thinks_of_a_peer_counts_from_the_first_moment():
+async def test_a_rating_by_the_application_counts_from_the_beginning_of_a_connection():
     """Rules: SCORE-6, GRAFT-9."""
     async with Node(keeping_scores()) as judge, Node(NodeConfig(parameters=QUICK)) as guest:
         judge.scores.rate(guest.peer, -10)
@@ -132,14 +132,14 @@ async def test_a_relay_of_messages_that_implementations_differ_on_keeps_its_scor
             await host.dial(node.addresses[0])
             streams.append((host, await host.open_stream(node.peer, [MESHSUB_11])))
         await until(lambda: len(node.peers) == 2)
-        (relay, to_node), (liar, of_liar) = streams
+        (relay, to_node), (liar, liar_to_node) = streams
         announcement = frame(encode_rpc(Rpc(control=Control(ihave=(IHave("news", (true.source + true.seqno,)),)))))
         to_node.write(announcement)
         for _ in range(20):
             to_node.write(frame(bytes_field(2, disputed)))
         to_node.write(frame(bytes_field(2, unreadable)))
         await until(lambda: node.statistics.left_out_parts == 1)
-        of_liar.write(announcement)
+        liar_to_node.write(announcement)
         await until(lambda: node.scores.all[liar.peer].score < 0)
         assert node.scores.all[relay.peer].score == 0
         assert (node.statistics.bad_signatures, node.statistics.malformed_rpcs) == (20, 0)
@@ -155,7 +155,7 @@ async def test_a_topic_is_scored_again_at_run_time_and_scores_can_be_watched():
     async with Node(keeping_scores()) as reader, Node(NodeConfig(parameters=QUICK)) as writer:
         topic = await reader.join("news")
         await writer.join("news")
-        await meshed(writer, reader)
+        await connect_and_graft(writer, reader)
         await writer.publish("news", b"one")
         await anext(aiter(topic))
         await until(lambda: reader.scores.all[writer.peer].score > 0)
@@ -180,7 +180,7 @@ async def test_a_router_that_keeps_no_scores_says_so():
     [
         ({"direct_peers": ("/ip4/127.0.0.1/tcp/1",)}, "must end with /p2p/"),
         (
-            {"direct_peers": ("/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGzBqTFbMGg2kqRCNuiHU6D6hqPyvJMFwPsqZBKXMwXHn",)},
+            {"direct_peers": (f"/ip4/127.0.0.1/tcp/1/p2p/{SOME_PEER}",)},
             "need a router with the rules of gossipsub 1.1",
         ),
     ],

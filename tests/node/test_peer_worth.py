@@ -27,7 +27,7 @@ def worth_at(node):
 
 @run
 async def test_members_and_direct_peers_are_protected_until_their_score_is_negative():
-    judging = {
+    parameters = {
         **QUICK,
         "score": SCORE,
         "degree": 2,
@@ -37,7 +37,7 @@ async def test_members_and_direct_peers_are_protected_until_their_score_is_negat
         "degree_score": 0,
     }
     async with AsyncExitStack() as stack:
-        node = await stack.enter_async_context(Node(NodeConfig(parameters=judging)))
+        node = await stack.enter_async_context(Node(NodeConfig(parameters=parameters)))
         topic = await node.join("news")
         others = [await stack.enter_async_context(Node(NodeConfig(parameters=QUICK))) for _ in range(5)]
         for other in others:

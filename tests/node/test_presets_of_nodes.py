@@ -26,7 +26,7 @@ def test_a_preset_with_a_score_leaves_addresses_to_it():
     assert parameters("rust").score.thresholds.graylist == -80
 
 
-def test_scores_of_ethereum_are_made_for_the_validators_there_are():
+def test_scores_of_ethereum_depend_on_the_number_of_validators():
     few, many = (parameters("ethereum", validators=count).score for count in (51_000, 1_000_000))
     assert (
         few.topics["beacon_attestation"].first_deliveries_cap < many.topics["beacon_attestation"].first_deliveries_cap
@@ -35,7 +35,7 @@ def test_scores_of_ethereum_are_made_for_the_validators_there_are():
 
 
 @pytest.mark.parametrize("preset", ["go", "filecoin"])
-def test_other_presets_are_made_from_nothing(preset):
+def test_a_number_of_validators_is_refused_for_other_presets(preset):
     with pytest.raises(ParameterError, match="validators = 9000: is for the presets ethereum, ethereum-prysm"):
         parameters(preset, validators=9_000)
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from test_intake import DearAuthor
+from test_intake import ExpensiveAuthor
 
 from hearsay.core.language.actions import PartDropped, Reason
 from hearsay.core.language.events import Join, MessageRefused, PeerConnected, RpcReceived, StreamOpened
@@ -145,7 +145,7 @@ def test_many_messages_are_admitted_in_portions():
 
 def test_expensive_signatures_are_checked_elsewhere_and_hold_up_what_follows():
     machine = Machine()
-    expensive = DearAuthor().write(b"expensive")
+    expensive = ExpensiveAuthor().write(b"expensive")
     machine.feed(Rpc(messages=(expensive,)), Rpc(messages=(news(b"behind"),)))
     *_, check, behind = machine.events()
     assert isinstance(check, CheckNeeded)
@@ -220,7 +220,7 @@ def test_the_first_rpc_of_a_stream_that_replaces_another_says_so():
 
 def test_what_is_left_at_the_end_is_counted_and_gives_its_room_back():
     machine = Machine()
-    machine.feed(Rpc(messages=(DearAuthor().write(b"never"),)))
+    machine.feed(Rpc(messages=(ExpensiveAuthor().write(b"never"),)))
     machine.events()
     assert machine.receiver.waiting_bytes.used
     machine.input.end()

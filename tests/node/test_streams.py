@@ -32,10 +32,10 @@ SCORE = {
     "thresholds": {"gossip": -50, "publish": -100, "graylist": -200},
 }
 HELLO = Rpc((Subscription("news", True),), control=Control(features=(Features(True, True),)))
-PLAIN = Rpc(control=Control(graft=(Graft("news"),)))
+WITHOUT_FEATURES = Rpc(control=Control(graft=(Graft("news"),)))
 
 
-def config(**parameters):
+def make_config(**parameters):
     return NodeConfig(
         signatures=SignaturePolicy.STRICT_NO_SIGN,
         message_id=by_content,
@@ -61,7 +61,7 @@ class Peer:
 
 @asynccontextmanager
 async def node_and_peer(**parameters):
-    async with Node(config(**parameters)) as node:
+    async with Node(make_config(**parameters)) as node:
         await node.join("news")
         host = Host()
         peer = Peer(node, host)
@@ -72,7 +72,7 @@ async def node_and_peer(**parameters):
             await host.close()
 
 
-def late(node):
+def count_late_extensions(node):
     return node.statistics.dropped_because[Reason.NOT_FIRST]
 
 
@@ -81,13 +81,13 @@ def features_of(node, peer):
 
 
 @run
-async def test_extensions_are_said_again_on_a_new_stream():
+async def test_extensions_may_be_sent_again_on_a_new_stream():
     async with node_and_peer() as (node, peer):
         received = node.statistics
         for number in range(1, 4):
-            await peer.open(HELLO, PLAIN)
+            await peer.open(HELLO, WITHOUT_FEATURES)
             await until(lambda number=number: received.rpcs_received == 2 * number)
-        assert late(node) == 0
+        assert count_late_extensions(node) == 0
         assert features_of(node, peer) == Features(True, True)
         assert node._running.router.strategy.standing.score(peer.host.peer) >= 0
 
@@ -95,9 +95,9 @@ async def test_extensions_are_said_again_on_a_new_stream():
 @run
 async def test_extensions_in_a_later_rpc_of_a_stream_are_late():
     async with node_and_peer() as (node, peer):
-        await peer.open(PLAIN, HELLO)
+        await peer.open(WITHOUT_FEATURES, HELLO)
         await until(lambda: node.statistics.rpcs_received == 2)
-        assert late(node) == 1
+        assert count_late_extensions(node) == 1
         assert features_of(node, peer) == Features()
 
 
@@ -106,9 +106,9 @@ async def test_extensions_end_with_their_stream():
     async with node_and_peer() as (node, peer):
         await peer.open(HELLO)
         await until(lambda: features_of(node, peer) == Features(True, True))
-        await peer.open(PLAIN)
+        await peer.open(WITHOUT_FEATURES)
         await until(lambda: features_of(node, peer) == Features())
-        assert late(node) == 0
+        assert count_late_extensions(node) == 0
 
 
 @run
@@ -117,7 +117,7 @@ async def test_extensions_in_a_long_first_rpc_are_in_time():
         messages = tuple(Message(b"", "news", b"%d" % number) for number in range(50))
         await peer.open(replace(HELLO, messages=messages))
         await until(lambda: node.statistics.delivered == 50)
-        assert late(node) == 0
+        assert count_late_extensions(node) == 0
         assert features_of(node, peer) == Features(True, True)
 
 
@@ -126,7 +126,7 @@ async def test_subscriptions_outlast_a_stream():
     async with node_and_peer() as (node, peer):
         await peer.open(HELLO)
         await until(lambda: node.topic_peers("news") == 1)
-        await peer.open(PLAIN)
+        await peer.open(WITHOUT_FEATURES)
         await until(lambda: node.statistics.rpcs_received == 2)
         assert node.topic_peers("news") == 1
 
@@ -146,7 +146,7 @@ async def test_what_an_older_stream_brought_is_handled_before_a_newer_one():
         intake.schedule()
         await until(lambda: node.statistics.rpcs_received == 22)
         assert node.statistics.delivered == 20
-        assert late(node) == 0
+        assert count_late_extensions(node) == 0
 
 
 @run
@@ -184,7 +184,7 @@ async def test_our_hello_is_first_on_a_stream_that_replaces_a_full_one():
 
 
 @run
-async def test_what_a_peer_forgot_with_its_stream_is_said_again():
+async def test_subscriptions_and_grafts_are_sent_again_to_a_peer_that_replaced_its_stream():
     """A peer whose stream to the node ended removes the node from its mesh; go also forgets the node's topics."""
     async with node_and_peer() as (node, peer):
         await peer.open(replace(HELLO, control=replace(HELLO.control, graft=(Graft("news"),))))
@@ -204,7 +204,7 @@ async def test_what_a_peer_forgot_with_its_stream_is_said_again():
 @run
 async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
     """Also where the router keeps scores by the whole address."""
-    async with Node(replace(config(), listen=("/ip6/::1/tcp/0",))) as node:
+    async with Node(replace(make_config(), listen=("/ip6/::1/tcp/0",))) as node:
         host = Host()
         Peer(node, host)
         try:
@@ -216,7 +216,7 @@ async def test_queues_of_peers_of_an_ipv6_network_share_their_room():
 
 
 @run
-async def test_a_peer_that_connects_again_says_all_again():
+async def test_a_peer_that_connects_again_has_no_former_state():
     async with node_and_peer() as (node, peer):
         await peer.open(HELLO)
         await until(lambda: node.topic_peers("news") == 1)
@@ -229,12 +229,12 @@ async def test_a_peer_that_connects_again_says_all_again():
         assert features_of(node, peer) is None
         await peer.open(HELLO)
         await until(lambda: features_of(node, peer) == Features(True, True))
-        assert late(node) == 0
+        assert count_late_extensions(node) == 0
 
 
 @run
 async def test_two_nodes_that_dial_each_other_at_once_keep_one_connection_and_its_state():
-    async with Node(config()) as one, Node(config()) as other:
+    async with Node(make_config()) as one, Node(make_config()) as other:
         here, there = await one.join("news"), await other.join("news")
         await asyncio.gather(one.connect(other.addresses[0]), other.connect(one.addresses[0]), return_exceptions=True)
         await until(lambda: one.mesh("news") and other.mesh("news"))
@@ -243,6 +243,6 @@ async def test_two_nodes_that_dial_each_other_at_once_keep_one_connection_and_it
         assert {(await here.next()).data for _ in range(2)} == {b"from one", b"from the other"}
         assert {(await there.next()).data for _ in range(2)} == {b"from one", b"from the other"}
         for node, remote in ((one, other), (other, one)):
-            assert late(node) == 0
+            assert count_late_extensions(node) == 0
             assert node._running.router.strategy.features.features_of(remote.peer) == Features(True, True)
             assert node._running.router.strategy.standing.score(remote.peer) >= 0

@@ -31,7 +31,7 @@ class World:
             self.run_once()
 
 
-class Digger:
+class Worker:
     def __init__(self, world, name, pieces):
         self.world = world
         self.name = name
@@ -49,7 +49,7 @@ class Digger:
 def test_who_comes_while_no_peer_waits_begins_at_once():
     world = World()
     for name in "abc":
-        world.turns.schedule(Digger(world, name, [SLICE_S / 2]))
+        world.turns.schedule(Worker(world, name, [SLICE_S / 2]))
     assert world.log == ["a", "b", "c"]
     assert not world.called
 
@@ -57,7 +57,7 @@ def test_who_comes_while_no_peer_waits_begins_at_once():
 def test_many_small_arrivals_give_the_loop_its_turn_too():
     world = World()
     for _ in range(100):
-        world.turns.schedule(Digger(world, "a", [TURN_S / 10]))
+        world.turns.schedule(Worker(world, "a", [TURN_S / 10]))
     assert world.log.count("a") <= 12
     world.run()
     assert world.log.count("a") == 100
@@ -66,8 +66,8 @@ def test_many_small_arrivals_give_the_loop_its_turn_too():
 
 def test_a_long_worker_lets_others_in_between():
     world = World()
-    world.turns.schedule(Digger(world, "long", [SLICE_S / 4] * 400))
-    world.turns.schedule(Digger(world, "short", [SLICE_S / 4] * 2))
+    world.turns.schedule(Worker(world, "long", [SLICE_S / 4] * 400))
+    world.turns.schedule(Worker(world, "short", [SLICE_S / 4] * 2))
     world.run()
     place = world.log.index("short")
     assert world.log[:place].count("long") <= 12
@@ -79,7 +79,7 @@ def test_all_work_is_done_in_fair_turns(jobs):
     world = World()
     longest_s = max(map(max, jobs))
     for number, pieces in enumerate(jobs):
-        world.turns.schedule(Digger(world, number, pieces))
+        world.turns.schedule(Worker(world, number, pieces))
     world.run()
     assert [world.log.count(number) for number in range(len(jobs))] == list(map(len, jobs))
     # While two workers wait, one has used at most a slice and what it had begun more than the other.
@@ -96,11 +96,11 @@ def test_many_floods_do_not_hold_up_who_sends_little():
     """Although each flood has waited for longer."""
     world = World()
     for number in range(100):
-        world.turns.schedule(Digger(world, f"flood {number}", [SLICE_S / 4] * 400))
+        world.turns.schedule(Worker(world, f"flood {number}", [SLICE_S / 4] * 400))
     for _ in range(100):
         world.run_once()
     before = len(world.log)
-    world.turns.schedule(Digger(world, "honest", [SLICE_S / 4]))
+    world.turns.schedule(Worker(world, "honest", [SLICE_S / 4]))
     world.run_once()
     assert world.log[before:].index("honest") <= 8
 
@@ -108,9 +108,9 @@ def test_many_floods_do_not_hold_up_who_sends_little():
 def test_idle_time_earns_nothing():
     """Otherwise a worker could save idle time, and then hold up all others."""
     world = World()
-    idle = Digger(world, "idle", [SLICE_S / 4])
+    idle = Worker(world, "idle", [SLICE_S / 4])
     world.turns.schedule(idle)
-    world.turns.schedule(Digger(world, "other", [SLICE_S / 4] * 4000))
+    world.turns.schedule(Worker(world, "other", [SLICE_S / 4] * 4000))
     for _ in range(50):
         world.run_once()
     before = len(world.log)
@@ -141,61 +141,61 @@ def message(number, data=b""):
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), max_size=12), st.randoms(use_true_random=False))
 def test_every_batch_is_checked_and_nothing_at_two_places_at_once(batches, chance):
-    line = BatchQueue(2, lambda _: True)
+    queue = BatchQueue(2, lambda _: True)
     waiting = [Batch([message(number) for number in numbers], print) for numbers in batches]
     for batch in waiting:
-        line.waiting.append(batch)
+        queue.waiting.append(batch)
     running, done = [], []
     while len(done) < len(waiting):
-        while (batch := line.next()) is not None:
+        while (batch := queue.next()) is not None:
             running.append(batch)
         assert 0 < len(running) <= 2
         if len(running) == 2:
             one, two = ({each.encoded for each in batch.messages} for batch in running)
             assert not one & two
         ended = running.pop(chance.randrange(len(running)))
-        line.finish(ended)
+        queue.finish(ended)
         done.append(ended)
     assert set(map(id, done)) == set(map(id, waiting))
 
 
-def test_the_line_serves_who_waits_longest():
-    line = BatchQueue(1, lambda _: True)
+def test_the_batch_that_waits_longest_is_next():
+    queue = BatchQueue(1, lambda _: True)
     batches = [Batch([message(number)], print) for number in range(3)]
     for batch in batches:
-        line.waiting.append(batch)
-    first = line.next()
+        queue.waiting.append(batch)
+    first = queue.next()
     assert first is batches[0]
-    assert line.next() is None
-    line.finish(first)
-    assert line.next() is batches[1]
+    assert queue.next() is None
+    queue.finish(first)
+    assert queue.next() is batches[1]
 
 
 def test_a_copy_waits_for_the_same_bytes_and_a_forged_one_holds_up_no_peer():
-    line = BatchQueue(2, lambda _: True)
+    queue = BatchQueue(2, lambda _: True)
     true, copy, forged = (Batch([message(1, data)], print) for data in (b"true", b"true", b"forged"))
     for batch in (true, copy, forged):
-        line.waiting.append(batch)
-    assert line.next() is true
-    assert line.next() is forged
-    line.finish(forged)
-    assert line.next() is None
-    line.finish(true)
-    assert line.next() is copy
+        queue.waiting.append(batch)
+    assert queue.next() is true
+    assert queue.next() is forged
+    queue.finish(forged)
+    assert queue.next() is None
+    queue.finish(true)
+    assert queue.next() is copy
 
 
 def test_what_another_copy_has_brought_meanwhile_is_not_checked():
     seen = set()
-    line = BatchQueue(1, lambda each: each.id not in seen)
-    line.waiting.append(Batch([message(1), message(2)], print))
+    queue = BatchQueue(1, lambda each: each.id not in seen)
+    queue.waiting.append(Batch([message(1), message(2)], print))
     seen.add(message(1).id)
-    batch = line.next()
+    batch = queue.next()
     assert [each.id for each in batch.messages] == [message(2).id]
 
 
 def test_a_batch_of_a_peer_that_is_gone_is_not_checked():
-    line = BatchQueue(1, lambda _: True)
+    queue = BatchQueue(1, lambda _: True)
     gone = Batch([message(1)], print)
-    line.waiting.append(gone)
-    line.remove(gone)
-    assert line.next() is None
+    queue.waiting.append(gone)
+    queue.remove(gone)
+    assert queue.next() is None

@@ -13,7 +13,7 @@ from hearsay.node.node import Node
 QUICK = {"heartbeat_interval_ms": 100, "first_heartbeat_ms": 20, "first_heartbeat_spread_ms": 50}
 
 
-async def published_and_unwanted(withdraws: bool) -> tuple[list[bytes], int]:
+async def publish_two_and_refuse_the_first(withdraws: bool) -> tuple[list[bytes], int]:
     """Publish two messages, with an IDONTWANT from the peer for the first before it is sent. Return the data that
     arrive at the peer, and the number of withdrawn messages.
     """
@@ -34,10 +34,10 @@ async def published_and_unwanted(withdraws: bool) -> tuple[list[bytes], int]:
 
 
 @pytest.mark.parametrize(("withdraws", "expected"), [(True, ([b"last"], 1)), (False, ([b"first", b"last"], 0))])
-def test_a_copy_that_waits_goes_to_who_wants_it_alone(withdraws, expected):
+def test_an_unwanted_copy_that_waits_is_withdrawn_only_with_the_parameter(withdraws, expected):
     """Rules: IDONTWANT-4."""
 
-    async def both():
-        assert await published_and_unwanted(withdraws) == expected
+    async def compare():
+        assert await publish_two_and_refuse_the_first(withdraws) == expected
 
-    run(both)()
+    run(compare)()

@@ -9,7 +9,7 @@ from hearsay.score_check.check import CHECKS, IDS, check_subject, chosen
 from hearsay.score_check.subjects import read_subject
 
 BLOCKS, VOTES, THRESHOLDS = "score.topics.0", "score.topics.1", "score.thresholds"
-PEER_OFF = {"score.shared_address_weight": 0, "score.misbehaviour_weight": 0}
+NO_P6_P7 = {"score.shared_address_weight": 0, "score.misbehaviour_weight": 0}
 NO_P3 = {f"{BLOCKS}.mesh_deliveries_weight": 0, f"{VOTES}.mesh_deliveries_weight": 0}
 CHANGES = {
     "silence-outweighed": {f"{BLOCKS}.mesh_deliveries_weight": -10},
@@ -40,7 +40,7 @@ CHANGES = {
     "return-is-fresh": {"score.retained_scores": "until-return"},
     "decay-below-zero": {"score.misbehaviour_decay": 0.009},
     "threshold-unreachable": {
-        **PEER_OFF,
+        **NO_P6_P7,
         **{f"{topic}.{part}_weight": 0 for topic in (BLOCKS, VOTES) for part in ("invalid_messages", "mesh_failure")},
         f"{THRESHOLDS}.graylist": -10_000,
     },
@@ -57,7 +57,7 @@ CHANGES = {
     },
     "refused-by-nim": {"score.decay_to_zero": 0.51},
     "refused-by-jvm": {f"{THRESHOLDS}.graylist": -100},
-    "nothing-scored": {**PEER_OFF, "score.topics": []},
+    "nothing-scored": {**NO_P6_P7, "score.topics": []},
     "topic-weightless": {f"{BLOCKS}.topic_weight": 0},
     "topic-not-there": {"expect.topics.0.topic": "block"},
     "first-cap-never-binds": {f"{BLOCKS}.first_deliveries_cap": 101},
@@ -90,7 +90,7 @@ def test_a_check_finds_its_fault(tmp_path, id_):
 
 
 @pytest.mark.parametrize(
-    ("changes", "gone"),
+    ("changes", "absent"),
     [
         ({f"{BLOCKS}.mesh_deliveries_window_ms": 39}, "window-mirrors"),
         ({"expect.topics.0.messages_per_s": 0.9}, "pause-prunes"),
@@ -103,12 +103,12 @@ def test_a_check_finds_its_fault(tmp_path, id_):
         ({f"{BLOCKS}.first_deliveries_cap": 99}, "first-cap-never-binds"),
     ],
 )
-def test_a_check_is_silent_just_this_side_of_its_fault(tmp_path, changes, gone):
-    assert gone not in {each.check for each in checked(tmp_path, changes).findings}
+def test_a_check_finds_nothing_just_within_its_bound(tmp_path, changes, absent):
+    assert absent not in {each.check for each in checked(tmp_path, changes).findings}
 
 
 @pytest.mark.parametrize(("dials", "found"), [("true", True), ("false", False)])
-def test_who_does_not_dial_takes_exchange_from_no_peer(tmp_path, dials, found):
+def test_exchange_from_any_peer_is_found_only_if_the_router_dials(tmp_path, dials, found):
     path = tmp_path / "scenario.toml"
     thresholds = "[router.score.thresholds]\naccept_exchange = 0\n"
     text = f'[router]\npreset = "hardening"\naccept_exchange = {dials}\n{thresholds}'
@@ -118,7 +118,7 @@ def test_who_does_not_dial_takes_exchange_from_no_peer(tmp_path, dials, found):
     assert not any("if the router dials" in each.words for each in finding)
 
 
-def test_of_a_set_it_is_not_known_whether_the_router_dials(tmp_path):
+def test_a_finding_in_a_set_is_limited_to_routers_that_dial(tmp_path):
     found = checked(tmp_path, CHANGES["exchange-from-anyone"]).findings
     assert [each.words.endswith("if the router dials") for each in found] == [True]
 

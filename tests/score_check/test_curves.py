@@ -9,7 +9,7 @@ from hearsay.score_check.curves import MOST_TOPICS, PARTS, play_all, stage_of
 from hearsay.score_check.subjects import subject_of_set
 from hearsay.score_check.worth import worth_of
 
-MANY = {
+TRAFFIC_64_TIMES = {
     "score.topics.1.first_deliveries_cap": 500 * 64,
     "score.topics.1.first_deliveries_weight": 0.01 / 64,
     "score.topics.1.mesh_deliveries_cap": 200 * 64,
@@ -25,12 +25,12 @@ def played(tmp_path_factory):
     return play_all(checked(tmp_path_factory.mktemp("clean"), {}).worth)
 
 
-def curve(played, name):
+def find_curve(played, name):
     return next(each for each in played.curves if each.name == name)
 
 
 def test_the_honest_peer_is_never_pruned_and_is_worth_what_a_usual_member_is(played):
-    honest = curve(played, "honest")
+    honest = find_curve(played, "honest")
     assert honest.first_pruned_s is None
     assert min(honest.scores) >= 0
     assert honest.scores[-1] == pytest.approx(played.stage.worth.usual, rel=0.05)
@@ -55,15 +55,15 @@ def test_every_misbehaviour_of_the_clean_set_is_found(played):
     ],
 )
 def test_a_misbehaviour_shows_in_its_part_and_in_no_other(played, name, part):
-    found = curve(played, name)
+    found = find_curve(played, name)
     lowest = {each: min(values) for each, values in zip(PARTS, found.parts, strict=True)}
     assert lowest[part] < 0
-    aside = {part, "mesh deliveries", "mesh failures"}
-    assert {each for each in lowest if each not in aside and lowest[each] < 0} == set()
+    expected_parts = {part, "mesh deliveries", "mesh failures"}
+    assert {each for each in lowest if each not in expected_parts and lowest[each] < 0} == set()
 
 
 def test_parts_add_up_to_the_score_below_the_cap(played):
-    found = curve(played, "silent in blocks")
+    found = find_curve(played, "silent in blocks")
     for place, score in enumerate(found.scores):
         whole = sum(values[place] for values in found.parts)
         assert score == pytest.approx(min(whole, 20.0))
@@ -71,7 +71,7 @@ def test_parts_add_up_to_the_score_below_the_cap(played):
 
 def test_messages_in_bundles_make_the_same_curves(played, tmp_path):
     """64 times the traffic, with caps, thresholds and weights scaled to it, gives the same curves."""
-    many = play_all(checked(tmp_path, MANY).worth)
+    many = play_all(checked(tmp_path, TRAFFIC_64_TIMES).worth)
     for before, after in zip(played.curves, many.curves, strict=True):
         assert before.first_pruned_s == after.first_pruned_s
         assert after.scores == pytest.approx(before.scores, rel=0.02, abs=0.5)
@@ -83,7 +83,7 @@ def test_curves_are_the_same_every_time():
 
 
 def test_few_topics_are_played_of_thousands(tmp_path):
-    topics = {f"score.topics.{2 + number}": named(number) for number in range(2000)}
+    topics = {f"score.topics.{2 + number}": topic_table(number) for number in range(2000)}
     expected = {f"expect.topics.{2 + number}": {"topic": f"t{number}", "messages_per_s": 5} for number in range(2000)}
     stage = stage_of(checked(tmp_path, {**topics, **expected}).worth)
     assert (len(stage.played), stage.left_out) == (MOST_TOPICS, 2002 - MOST_TOPICS)
@@ -91,7 +91,7 @@ def test_few_topics_are_played_of_thousands(tmp_path):
     assert bundles <= 40_000 + stage.refreshes * MOST_TOPICS
 
 
-def named(number):
+def topic_table(number):
     return {
         "topic": f"t{number}",
         "topic_weight": 1 + number,

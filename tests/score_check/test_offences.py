@@ -10,23 +10,23 @@ from hearsay.score_check.offences import BROKEN_PROMISES, GRAFTS, SHARING_PEERS,
 from hearsay.score_check.subjects import read_subject, subject_of_set
 
 
-def offence(found, name):
+def find_offence(found, name):
     return next(each for each in found if each.name == name)
 
 
 def test_promises_broken_at_once_are_enough_where_one_at_each_heartbeat_never_is():
     """rust counts a promise for every id: 17 at once are −10 · 17² = −2,890, more than its best score of 2,800."""
-    found = offence(check_subject(subject_of_set("rust")).offences, BROKEN_PROMISES)
+    found = find_offence(check_subject(subject_of_set("rust")).offences, BROKEN_PROMISES)
     assert found.needed == {"negative": 17, "gossip": 17, "publish": 17, "graylist": 17}
     assert (found.forgiven_s, found.forgotten_s) == (1, 4)
 
 
-def test_what_rust_and_js_count_against_a_newcomer(tmp_path):
+def test_rust_and_js_graylist_a_newcomer_after_three_broken_promises(tmp_path):
     """Without topics three broken promises are −90, below graylist (−80)."""
     for name in ("rust", "js"):
         path = tmp_path / "scenario.toml"
         path.write_text(f'[router]\npreset = "{name}"\n', encoding="utf-8")
-        found = offence(offences(check_subject(read_subject(path)).worth), BROKEN_PROMISES)
+        found = find_offence(offences(check_subject(read_subject(path)).worth), BROKEN_PROMISES)
         assert found.needed == {"negative": 1, "gossip": 2, "publish": 3, "graylist": 3}, name
 
 
@@ -34,23 +34,23 @@ def test_what_rust_and_js_count_against_a_newcomer(tmp_path):
 def test_promises_are_broken_as_fast_as_they_can_be(tmp_path, each, needed):
     """Two bring a score of 20 below 0: two at once count 2, and one at each heartbeat counts 1 + 0.95."""
     found = checked(tmp_path, {"expect.promises_per_heartbeat": each})
-    assert offence(found.offences, BROKEN_PROMISES).needed["negative"] == needed
+    assert find_offence(found.offences, BROKEN_PROMISES).needed["negative"] == needed
 
 
-def test_it_takes_more_of_what_decays_between_two_heartbeats(tmp_path):
+def test_more_offences_are_needed_if_they_decay_between_heartbeats(tmp_path):
     """A score below −200 takes a counter of 4.7: five promises at once, or six with one at each heartbeat."""
     counts = [
-        offence(checked(tmp_path, {"expect.promises_per_heartbeat": each}).offences, BROKEN_PROMISES)
+        find_offence(checked(tmp_path, {"expect.promises_per_heartbeat": each}).offences, BROKEN_PROMISES)
         for each in (10, 1)
     ]
     assert [each.needed["graylist"] for each in counts] == [5, 6]
 
 
-def test_promises_that_no_router_tracks_are_never_broken(tmp_path):
+def test_a_router_that_tracks_no_promises_counts_none_as_broken(tmp_path):
     path = tmp_path / "scenario.toml"
     path.write_text('[router]\npreset = "nim"\n', encoding="utf-8")
     for subject in (read_subject(path), subject_of_set("nim")):
-        found = offence(check_subject(subject).offences, BROKEN_PROMISES)
+        found = find_offence(check_subject(subject).offences, BROKEN_PROMISES)
         assert set(found.needed.values()) == {None}
         assert (found.forgiven_s, found.forgotten_s) == (None, None)
 

@@ -112,10 +112,10 @@ def refusals(tmp_path, changes, id_: str) -> list[str]:
     return [each.words for each in checked(tmp_path, changes).findings if each.check == id_]
 
 
-@pytest.mark.parametrize(("id_", "refused", "taken", "words"), REFUSED)
-def test_a_set_that_an_implementation_refuses(tmp_path, id_, refused, taken, words):
+@pytest.mark.parametrize(("id_", "refused", "accepted", "words"), REFUSED)
+def test_a_set_that_an_implementation_refuses(tmp_path, id_, refused, accepted, words):
     assert [each for each in refusals(tmp_path, refused, id_) if each.endswith(words)]
-    assert not [each for each in refusals(tmp_path, taken, id_) if each.endswith(words)]
+    assert not [each for each in refusals(tmp_path, accepted, id_) if each.endswith(words)]
 
 
 @pytest.mark.parametrize("weight", [0, -1])

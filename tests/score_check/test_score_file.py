@@ -67,7 +67,7 @@ def test_a_scenario_says_its_router_its_topics_and_its_links(tmp_path):
     assert all(group.parameters is subject.score.topics["any"] for group in subject.topics)
 
 
-OTHERS = """
+OTHER_POPULATIONS = """
 [[population]]
 share = 0.75
 router = { preset = "rust" }
@@ -78,7 +78,7 @@ router = { kind = "floodsub" }
 
 
 def test_populations_with_other_routers_are_named(tmp_path):
-    found = check_subject(read(tmp_path, SCENARIO + OTHERS.replace(", 7]", "]")))
+    found = check_subject(read(tmp_path, SCENARIO + OTHER_POPULATIONS.replace(", 7]", "]")))
     assert (
         "file.toml: not looked at: population.0 (rust, a share of 0.75), population.1 (floodsub, 4 nodes)\n"
         in check_text(found)
@@ -91,8 +91,8 @@ def test_populations_with_other_routers_are_named(tmp_path):
     assert report["router_is_run"] is True
 
 
-def test_it_is_said_when_no_router_runs(tmp_path):
-    found = check_subject(read(tmp_path, SCENARIO + OTHERS))
+def test_a_router_that_no_node_runs_is_reported(tmp_path):
+    found = check_subject(read(tmp_path, SCENARIO + OTHER_POPULATIONS))
     assert "file.toml: no node runs [router]" in check_text(found)
     assert found.to_json()["router_is_run"] is False
 

@@ -9,7 +9,7 @@ silent peer in a topic that is not scored.
 from __future__ import annotations
 
 import pytest
-from clean_set import checked as checked_file
+from clean_set import checked
 
 from hearsay.core.scores.scorer import Scorer
 from hearsay.score_check.check import check_subject
@@ -21,7 +21,7 @@ from hearsay.score_check.worth import worth_of
 BLOCK, AGGREGATE, SUBNET = "beacon_block", "beacon_aggregate_and_proof", "beacon_attestation"
 
 
-def silences(name):
+def find_silences(name):
     found = check_subject(subject_of_set(name))
     return {each.group.name: each for each in found.silences}, found.worth
 
@@ -32,13 +32,13 @@ def deficits(worth):
 
 def test_two_names_of_one_topic_are_one_topic():
     """Lotus gives at most 50 for blocks, 5 for messages and 62.5 for drand, and a little for time in mesh."""
-    found, worth = silences("filecoin")
+    found, worth = find_silences("filecoin")
     assert set(found) == {"blocks", "msgs", "drand"}
     assert worth.best == pytest.approx(117.5, abs=0.001)
 
 
 def test_the_generator_of_2020_finds_silence_in_one_topic_after_the_activation():
-    found, worth = silences("ethereum")
+    found, worth = find_silences("ethereum")
     assert deficits(worth) == pytest.approx(dict.fromkeys((BLOCK, AGGREGATE, SUBNET), -107.5))
     assert worth.best == 53.75
     assert worth.all_topics == pytest.approx(107.5)
@@ -49,8 +49,8 @@ def test_the_generator_of_2020_finds_silence_in_one_topic_after_the_activation()
     assert [found[topic].from_start_s for topic in (BLOCK, AGGREGATE, SUBNET)] == [396, 396, 216]
 
 
-def test_lighthouse_finds_it_among_aggregates_alone():
-    found, worth = silences("lighthouse")
+def test_lighthouse_finds_silence_only_among_aggregates():
+    found, worth = find_silences("lighthouse")
     assert deficits(worth) == pytest.approx({BLOCK: -0.1173, AGGREGATE: -19_494, SUBNET: -17.35}, rel=1e-3)
     verdicts = [found[topic].verdict for topic in (BLOCK, AGGREGATE, SUBNET)]
     assert verdicts == [Verdict.OUTWEIGHED, Verdict.CAUGHT, Verdict.OUTWEIGHED]
@@ -60,7 +60,7 @@ def test_lighthouse_finds_it_among_aggregates_alone():
 
 def test_lighthouse_finds_silence_in_many_subnets_at_once():
     """107.5 less 2 for each of the three topics that have no P3, and less 18 for each silent subnet."""
-    _, worth = silences("lighthouse")
+    _, worth = find_silences("lighthouse")
     chosen = {topic.group.name: many for topic, many in most_silent(worth)}
     assert chosen == {"voluntary_exit": 1, "proposer_slashing": 1, "attester_slashing": 1, SUBNET: 5}
     subnet = next(topic for topic in worth.topics if topic.group.name == SUBNET)
@@ -69,23 +69,23 @@ def test_lighthouse_finds_silence_in_many_subnets_at_once():
 
 
 @pytest.mark.parametrize("name", ["ethereum-prysm", "filecoin"])
-def test_who_scores_no_deliveries_never_finds_it(name):
-    found, worth = silences(name)
+def test_a_set_without_scores_of_deliveries_never_finds_silence(name):
+    found, worth = find_silences(name)
     assert {each.verdict for each in found.values()} == {Verdict.NOT_EXPECTED}
     assert all(each.score >= 0 and each.from_start_s is None for each in found.values())
     assert sum(many for _, many in most_silent(worth)) == sum(topic.group.count for topic in worth.topics)
 
 
-def test_a_topic_that_is_not_scored_never_is(tmp_path):
-    found = checked_file(tmp_path, {"expect.topics.2": {"topic": "columns", "count": 128, "messages_per_s": 1}})
+def test_silence_in_a_topic_that_is_not_scored_is_never_found(tmp_path):
+    found = checked(tmp_path, {"expect.topics.2": {"topic": "columns", "count": 128, "messages_per_s": 1}})
     column = found.silences[-1]
     assert (column.group.count, column.verdict, column.score) == (128, Verdict.UNSCORED, 20)
 
 
 @pytest.mark.parametrize("name", ["ethereum", "lighthouse", "hardening"])
-def test_played_peers_fare_as_the_verdicts_say(name):
+def test_silent_peers_are_pruned_as_the_verdicts_predict(name):
     """The core's scorer prunes a silent peer at the time of the closed form, or never."""
-    found, worth = silences(name)
+    found, worth = find_silences(name)
     silent = {curve.name.removeprefix("silent in "): curve for curve in play_all(worth).curves}
     silent_topics = {topic: each for topic, each in found.items() if topic in silent}
     assert len(silent_topics) == min(3, len(found))
@@ -93,14 +93,14 @@ def test_played_peers_fare_as_the_verdicts_say(name):
         assert silent[topic].first_pruned_s == each.from_start_s
 
 
-def test_who_stops_is_found_later_than_who_never_began():
-    found, _ = silences("ethereum")
+def test_a_peer_that_stops_is_found_later_than_one_that_never_began():
+    found, _ = find_silences("ethereum")
     assert [found[topic].from_stop_s for topic in (BLOCK, AGGREGATE, SUBNET)] == [1644, 624, 2880]
 
 
-def test_how_long_who_stops_is_kept(tmp_path):
+def test_a_peer_that_stops_is_found_when_the_verdict_predicts(tmp_path):
     """By the core's scorer: the peer is at every cap, then silent among blocks, but stays at the caps of votes."""
-    found = checked_file(tmp_path, {})
+    found = checked(tmp_path, {})
     score = found.subject.score
     votes = score.topics["votes"].numbers()
     topics = {"blocks": score.topics["blocks"].numbers(), "votes": votes._replace(weight=4 * votes.weight)}
@@ -129,7 +129,7 @@ def deliver(scorer, topic, many, now):
 
 
 def test_thousands_of_topics_alike_are_one_group(tmp_path):
-    found = checked_file(tmp_path, {"expect.topics.1.count": 1_000_000})
+    found = checked(tmp_path, {"expect.topics.1.count": 1_000_000})
     votes = found.silences[1]
     assert (votes.group.count, votes.verdict) == (1_000_000, Verdict.OUTWEIGHED)
     assert worth_of(found.subject).all_topics == pytest.approx(8 + 8_000_000)
