@@ -19,7 +19,7 @@ PLACES = [
 def test_the_finder_sees_names_texts_and_openings(tmp_path):
     file = tmp_path / "module.py"
     file.write_text('def told(beside):\n    """Who is there."""\n    return "nobody"  # so many\n', encoding="utf-8")
-    assert sorted(words.found(file)) == [(1, "beside"), (1, "told"), (2, "Who"), (3, "nobody"), (3, "so many")]
+    assert sorted(words.occurrences(file)) == [(1, "beside"), (1, "told"), (2, "Who"), (3, "nobody"), (3, "so many")]
 
 
 @pytest.mark.parametrize("place", PLACES)

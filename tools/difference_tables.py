@@ -1,19 +1,21 @@
-"""Where implementations of gossipsub differ, as tables in docs/routers: of the choices in gossipsub-1.1.md, of the
-presets in implementations.md.
+"""Writes the tables of differences between implementations of gossipsub: of choices in docs/routers/gossipsub-1.1.md,
+of presets in docs/routers/implementations.md.
 
-python tools/difference_tables.py
+    python tools/difference_tables.py
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
+
+from page_tables import with_tables
 
 from hearsay.core.mesh.parameters import GossipsubParameters
 from hearsay.core.registry import ROUTERS
@@ -25,22 +27,17 @@ PAGE = _ROUTERS / "gossipsub-1.1.md"
 PRESETS_PAGE = _ROUTERS / "implementations.md"
 _IMPLEMENTATIONS = ("go", "rust", "js", "nim", "jvm")
 _NO_DIFFERENCE = ("validation", "validate", "hello", "coalesce")
-"""Between implementations; simulations differ in them."""
-_MADE = re.compile(r"(<!-- made: \w+ -->\n).*?(<!-- end -->)", re.DOTALL)
+"""Parameters in which implementations do not differ, but simulations do."""
 
 
 def page() -> str:
-    """The page with its table as it should be."""
-    return _with_table(PAGE, table())
+    """Return the page of choices with an up-to-date table."""
+    return with_tables(PAGE, lambda _: table())
 
 
 def presets_page() -> str:
-    """The page of the presets, likewise."""
-    return _with_table(PRESETS_PAGE, presets_table())
-
-
-def _with_table(page: Path, made: str) -> str:
-    return _MADE.sub(lambda found: f"{found[1]}\n{made}\n{found[2]}", page.read_text(encoding="utf-8"))
+    """Return the page of presets with an up-to-date table."""
+    return with_tables(PRESETS_PAGE, lambda _: presets_table())
 
 
 def table() -> str:
@@ -50,7 +47,7 @@ def table() -> str:
 
 
 def presets_table() -> str:
-    """A row for each parameter in which implementations differ."""
+    """Return a table with a row for each parameter in which implementations differ."""
     presets = ROUTERS["gossipsub"].presets
     shipped = [GossipsubParameters.from_mapping(presets[name]).to_mapping() for name in _IMPLEMENTATIONS]
     head = ["parameter", *_IMPLEMENTATIONS]
@@ -80,20 +77,20 @@ def _rows(kind: type[Parameters], place: str) -> Iterator[str]:
 
 
 def _words(choices: type[StrEnum], default: str) -> Iterator[str]:
-    """The words of a choice with what their docstrings say of each."""
-    notes = _notes(choices)
+    """Yield the words of a choice, the default first, each with its docstring."""
+    notes = _docstrings(choices)
     for word in sorted(choices, key=lambda word: str(word) != default):
         note = notes.get(word.name, "").strip(".")
         yield f"`{word}` ({note[:1].lower()}{note[1:]})" if note else f"`{word}`"
 
 
-def _notes(choices: type[StrEnum]) -> dict[str, str]:
+def _docstrings(choices: type[StrEnum]) -> dict[str, str]:
     [declared] = ast.parse(dedent(inspect.getsource(choices))).body
     assert isinstance(declared, ast.ClassDef)
     found: dict[str, str] = {}
-    for said, after in zip(declared.body, declared.body[1:], strict=False):
-        if isinstance(said, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            [name] = said.targets
+    for member, after in pairwise(declared.body):
+        if isinstance(member, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            [name] = member.targets
             found[ast.unparse(name)] = " ".join(str(after.value.value).split())
     return found
 

@@ -28,21 +28,22 @@ from hearsay.vectors.score_run import TOLERANCE
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 RANDOM_SCORES = 24
-OURS = "Hearsay, tools/make_vectors.py"
+GENERATOR = "Hearsay, tools/make_vectors.py"
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """The name of each file, and what is in it."""
+    """Yield the name and the text of each file."""
     yield "vectors.schema.json", SCHEMA_TEXT
-    of_go = f"{OURS}, after score_test.go of go-libp2p-pubsub v0.16.0"
+    of_go = f"{GENERATOR}, after score_test.go of go-libp2p-pubsub v0.16.0"
     yield _scores("go-tests", of_go, [script.vector() for script in go_tests.scripts()])
-    yield _scores("edges", OURS, [script.vector() for script in (*score_edges.scripts(), *retention_edges.scripts())])
-    recorded = f"{OURS}; go's values are recorded from {recorded_calls.source()}"
+    edges = (*score_edges.scripts(), *retention_edges.scripts())
+    yield _scores("edges", GENERATOR, [script.vector() for script in edges])
+    recorded = f"{GENERATOR}; go's values are recorded from {recorded_calls.source()}"
     yield _scores("recorded", recorded, list(recorded_calls.vectors()))
-    yield _scores("random", OURS, [script.vector() for script in random_scores.scripts(RANDOM_SCORES)])
+    yield _scores("random", GENERATOR, [script.vector() for script in random_scores.scripts(RANDOM_SCORES)])
     for name, module in (("mesh", mesh_scripts), ("gossip", gossip_scripts), ("messages", message_scripts)):
         vectors = [script.vector() for script in module.scripts()]
-        yield f"router/{name}.json", _written("router", OURS, vectors)
+        yield f"router/{name}.json", _written("router", GENERATOR, vectors)
 
 
 def _scores(name: str, source: str, vectors: list[dict[str, Any]]) -> tuple[str, str]:
@@ -50,7 +51,7 @@ def _scores(name: str, source: str, vectors: list[dict[str, Any]]) -> tuple[str,
 
 
 def _written(kind: str, source: str, vectors: list[dict[str, Any]], **more: Any) -> str:
-    """A line for each step, so that a change is one in the file's difference, too."""
+    """Return the text of a file, with a line for each step, so that a changed step is one line of a diff."""
     head = {"format": FORMAT, "version": VERSION, "kind": kind, "source": source, "licence": "MIT", **more}
     parts = ",\n".join(map(_vector, vectors))
     return f'{_line(head)[:-1]},\n"vectors": [\n{parts}\n]}}\n'

@@ -1,4 +1,4 @@
-"""The README for a package index, where its relative links and pictures lead nowhere. The build runs it."""
+"""A hook of the build: replaces relative links in the README, which would be broken on a package index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)]*)\)")
 
 
 def readme_for_index(text: str, urls: Mapping[str, str]) -> str:
-    """Return the README without relative links: they are below `Source` of project.urls, or else paths in words."""
+    """Return the README without pictures in files and without relative links. A link becomes a URL below `Source` of
+    project.urls, or, without `Source`, its text and path.
+    """
     source = urls.get("Source")
     link = r"\1 (`\2`)" if source is None else rf"[\1]({source.rstrip('/')}/\2)"
     return _LINK.sub(link, _PICTURE.sub("", text))

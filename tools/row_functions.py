@@ -1,8 +1,8 @@
-"""The functions that make trace rows, `src/hearsay/trace/language/event_rows.py`, made from the schema.
+"""Writes `src/hearsay/trace/language/event_rows.py`, the functions that make trace rows, from the schema.
 
     python tools/row_functions.py
 
-A test fails while the file is not what this writes.
+A test fails if the file differs from the output.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ EVENTS = (
     TraceEvent.LAZY,
     TraceEvent.DIAL,
 )
-"""The events that kernels write, and those that a node sees with every RPC."""
+"""The events that kernels write, and those that a node records with every RPC."""
 PART = (Column.KIND, Column.TOPIC, Column.MESSAGE, Column.HOPS, Column.BYTES, Column.COUNT, Column.VIA)
 """Columns of a part of an RPC, which functions take as one record."""
 NAMES = {column: wire_name(column) for column in Column} | {Column.BYTES: "size"}
 
 
 def function(event: TraceEvent) -> str:
+    """Return the source of the function that makes the rows of an event."""
     columns = FORMS[event].columns
     has_part = set(PART) <= set(columns)
     single = [column for column in columns if not has_part or column not in PART]

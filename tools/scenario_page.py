@@ -1,39 +1,41 @@
-"""The keys of scenarios as tables: writes their place in docs/reference/scenario.md."""
+"""Writes the tables of scenario keys in docs/reference/scenario.md.
+
+python tools/scenario_page.py
+"""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from page_tables import with_tables
 
 from hearsay.sim.scenario.scenario_file import scenario_schema
 
 EXAMPLES: Mapping[str, str] = tomllib.loads(
     Path(__file__).with_name("scenario_examples.toml").read_text(encoding="utf-8")
 )
-"""TOML by section, or by router for its own keys."""
+"""Examples in TOML, by section; those of `[router]` by router."""
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "scenario.md"
-_MADE = re.compile(r"(<!-- made: keys -->\n).*?(<!-- end -->)", re.DOTALL)
 _LIMITS = {
     10**6: "10⁶", 10**8: "10⁸", 10**8 - 1: "10⁸−1", 10**9: "10⁹", -(10**9): "−10⁹", 1 << 40: "2⁴⁰",
     (1 << 63) - 1: "2⁶³−1", 30 * 24 * 3600 * 1000: "30 d",
 }  # fmt: skip
 _BASES = {"randomsub": "floodsub", "meshsub": "floodsub", "gossipsub": "meshsub", "episub": "floodsub"}
-"""The router whose parameters a router has too; only its others are listed."""
+"""For a router, another router whose parameters it also has; the page lists only its further parameters."""
 
 
 def page() -> str:
     """Return the page with up-to-date tables."""
-    return _MADE.sub(lambda found: f"{found[1]}\n{_keys()}\n{found[2]}", PAGE.read_text(encoding="utf-8"))
+    return with_tables(PAGE, lambda _: _keys())
 
 
 def _keys() -> str:
     schema = scenario_schema()
-    top = dict(schema["properties"])
-    router = top["router"]
-    return "\n".join([*_tables(schema, schema, "", "Keys before the first section"), *_routers(router["anyOf"])])
+    kinds = schema["properties"]["router"]["anyOf"]
+    return "\n".join([*_tables(schema, schema, "", "Keys before the first section"), *_routers(kinds)])
 
 
 def _routers(kinds: list[Mapping[str, Any]]) -> Iterator[str]:

@@ -1,19 +1,22 @@
-"""The named sets of score parameters as tables: writes their places in docs/guide/scores.md."""
+"""Writes the tables of the named sets of score parameters in docs/guide/scores.md.
+
+python tools/score_tables.py
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
+
+from page_tables import with_tables
 
 from hearsay.core.scores.named_sets import named_set
 from hearsay.core.scores.score_parameters import ANY_TOPIC
 from hearsay.core.shell.parameters import Parameters
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scores.md"
-_MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SETS = ("go", "rust", "js", "nim", "jvm", "hardening", "filecoin", "ethereum", "lighthouse", "ethereum-prysm")
 _TOPICS = {
     "rust, js": ("rust", ANY_TOPIC),
@@ -29,7 +32,7 @@ _TOPICS = {
 }
 
 
-def made(name: str) -> str:
+def table(name: str) -> str:
     if name == "set-topics":
         return _compared({column: named_set(name).topics[topic] for column, (name, topic) in _TOPICS.items()})
     if name == "set-thresholds":
@@ -38,19 +41,19 @@ def made(name: str) -> str:
 
 
 def page() -> str:
-    """The page with its tables as they should be."""
-    return _MADE.sub(lambda found: f"{found[1]}\n{made(found[2])}\n{found[3]}", PAGE.read_text(encoding="utf-8"))
+    """Return the page with up-to-date tables."""
+    return with_tables(PAGE, table)
 
 
 def _compared(columns: Mapping[str, Parameters]) -> str:
-    """A row for each parameter that is something other than its default somewhere."""
+    """Return a table with a row for each parameter that differs from its default in a column."""
     declared = fields(next(iter(columns.values())))
     rows = (
         (f"`{each.name}`", *(_other_than_default(each, parameters) for parameters in columns.values()))
         for each in declared
         if each.name != "validation"
     )
-    return _table(("parameter", *columns), [row for row in rows if any(row[1:])])
+    return _rendered(("parameter", *columns), [row for row in rows if any(row[1:])])
 
 
 def _other_than_default(declared: Field[Any], parameters: Parameters) -> str:
@@ -67,7 +70,7 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _rendered(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [tuple(head), *map(tuple, rows)]
     lines.insert(1, ("-",) * len(lines[0]))
     return "\n".join(f"|{'|'.join(cells)}|" for cells in lines) + "\n"

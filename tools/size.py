@@ -1,9 +1,9 @@
-"""`make size`: code lines and files of each package, held against the budgets in size_budgets.toml.
+"""`make size`: prints the code lines and files of each package, and their budgets in size_budgets.toml.
 
     python tools/size.py
 
-Code lines are lines that are no blank, comment, docstring or import. The exit code is 1 if a package is above its
-budget.
+Code lines are all lines except blank lines, comments, docstrings and imports. The exit code is 1 if a package is
+above its budget.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
 BUDGETS = Path(__file__).with_name("size_budgets.toml")
 TOP = "(top)"
-"""The modules next to the packages."""
+"""The name of the modules next to the packages in tables."""
 _LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
@@ -75,7 +75,7 @@ def table() -> str:
 
 
 def _imports_and_docstrings(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yield imports, and strings that stand as statements."""
+    """Yield imports, and statements that consist of a string."""
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):

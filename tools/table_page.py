@@ -1,6 +1,6 @@
-"""The columns of the result tables with types, units and meanings: writes docs/reference/tables.md.
+"""Writes docs/reference/tables.md: the columns of the result tables with types, units and meanings.
 
-The data are in `src/hearsay/pipeline/output/tables.toml`.
+These are in `src/hearsay/pipeline/output/tables.toml`.
 
     python tools/table_page.py
 """

@@ -1,7 +1,7 @@
-"""Words that the glossary tells to avoid: where they stand in names, docstrings, comments, texts and pages.
+"""Finds words that the glossary advises against in names, docstrings, comments, texts and pages.
 
     python tools/words.py [FOLDER or FILE ...]
-    python tools/words.py --changed             only in lines that are not committed
+    python tools/words.py --changed             only in uncommitted lines of tracked files
 
 The list is the table "Words to avoid" of docs/reference/glossary.md. `tools/word_budgets.toml` bounds the counts;
 a bound only falls.
@@ -34,7 +34,7 @@ def avoided() -> list[str]:
     return [row.split("|")[1].strip() for row in section.splitlines() if row.startswith("|")][2:]
 
 
-def found(path: Path) -> Iterator[tuple[int, str]]:
+def occurrences(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and word of each occurrence in a Python file or a page."""
     text = path.read_text(encoding="utf-8")
     words = "|".join(map(re.escape, avoided()))
@@ -67,7 +67,7 @@ def files(place: str) -> list[Path]:
 
 
 def count(place: str) -> int:
-    return sum(1 for file in files(place) for _ in found(file))
+    return sum(1 for file in files(place) for _ in occurrences(file))
 
 
 def budgets() -> dict[str, int]:
@@ -89,10 +89,10 @@ def changed_lines() -> dict[str, set[int]]:
 
 
 def lines_of(place: str, only: Mapping[str, Set[int]] | None = None) -> Iterator[str]:
-    """Yield file, line and word of each occurrence in a place, or only of those in these lines."""
+    """Yield a text of file, line and word for each occurrence in a place; `only` has the accepted lines by file."""
     for file in files(place):
         name = file.relative_to(ROOT).as_posix()
-        for line, word in found(file):
+        for line, word in occurrences(file):
             if only is None or line in only.get(name, ()):
                 yield f"{name}:{line}: {word}"
 

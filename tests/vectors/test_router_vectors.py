@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from vector_scripts.router_script import SECOND, TOPIC, WATCHED, RouterScript
+from vector_scripts.router_script import MISBEHAVIOUR, SECOND, TOPIC, RouterScript
 
 from hearsay.vectors.router_run import run_router
 from hearsay.vectors.schema import Misshapen
@@ -16,7 +16,7 @@ SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}
 
 def sound() -> dict[str, Any]:
     """A PRUNE in step 3, a message in step 4, a drawn GRAFT in step 8, gossip in step 11."""
-    script = RouterScript("one", "v1.1", "One.", **SMALL, FloodPublish=False, Score=WATCHED)
+    script = RouterScript("one", "v1.1", "One.", **SMALL, FloodPublish=False, Score=MISBEHAVIOUR)
     script.connect("A")
     script.join()
     script.rpc("A", prune={TOPIC: {"backoff": 60}})

@@ -16,7 +16,8 @@ html_theme = "furo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
-# Summaries would be fetched, which browsers refuse for files: the search would end at its first hit.
+# The search would fetch a summary of each hit. Browsers refuse that for file: URLs, and the search would stop at the
+# first hit.
 html_show_search_summary = False
 html_show_sphinx = False
 html_show_copyright = False
@@ -37,7 +38,9 @@ _FOR_READERS = {
     r'<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
     r'<th class="head"><p></p>\s*</th>': "<td></td>",
 }
-"""Attributes for screen readers and the keyboard that the generator and its theme leave out."""
+"""Replacements of HTML, by regular expression: attributes for screen readers and the keyboard that the generator and
+its theme leave out.
+"""
 
 
 def _add_attributes(app: Any, error: Exception | None) -> None:

@@ -13,11 +13,11 @@ CONVERSATIONS = ROOT / "tests" / "interaction"
 CORE = ROOT / "src" / "hearsay" / "core"
 _CITED = re.compile(r"^# Rules: (.*)$", re.MULTILINE)
 _ID = re.compile(r"[A-Z]+-\d+")
-_STANDS = re.compile(rf"^\* ({_ID.pattern})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
+_DEFINITION = re.compile(rf"^\* ({_ID.pattern})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 _ABOUT = """# Conversations
 
-Every rule of a router as a story: commands to real routers, and what they answer. The tests play them and compare
-every line. A line with `>` is a command; `a -> b:` goes over a link; the others say what a router did.
+Each conversation shows rules of a router: commands to real routers, and their answers. Tests play the commands and
+compare every line. A line with `>` is a command, a line with `a -> b:` is an RPC, other lines are actions of routers.
 """
 
 
@@ -32,7 +32,7 @@ class Conversation:
 
     @property
     def opening(self) -> str:
-        """The comment at the top: the rule in words."""
+        """The comment at the top, which states the rule in words."""
         words: list[str] = []
         for line in self.lines:
             if not line.startswith("#") or _CITED.match(line):
@@ -48,24 +48,24 @@ class Conversation:
 
     @property
     def rules(self) -> list[str]:
-        """The ids of the rules that it shows."""
+        """The ids of the rules that the conversation cites."""
         return [rule for cited in _CITED.findall("\n".join(self.lines)) for rule in _ID.findall(cited)]
 
     def page(self) -> str:
-        """Comments as prose, and what is said and answered between them."""
+        """Return the page: comments become paragraphs, and the lines between two comments become a block."""
         parts = [f"# {self.title}", self._rules_shown()]
         prose: list[str] = []
-        said: list[str] = []
+        block: list[str] = []
         for line in (*(line for line in self.lines if not _CITED.match(line)), "#"):
             if not line.startswith("#"):
                 if prose:
-                    parts.append(_plain(" ".join(prose)))
+                    parts.append(_escaped(" ".join(prose)))
                     prose = []
-                said.append(line)
+                block.append(line)
                 continue
-            if any(said):
-                parts.append(_shown(said))
-            said = []
+            if any(block):
+                parts.append(_html(block))
+            block = []
             prose.append(line.removeprefix("#").strip())
         return "\n\n".join(part for part in parts if part) + f"\n\n`tests/interaction/{self.name}.txt`\n"
 
@@ -74,14 +74,14 @@ class Conversation:
         return f"Shows {', '.join(links)}." if links else ""
 
 
-def _plain(text: str) -> str:
-    """Text in which nothing is Markdown but code between backticks."""
+def _escaped(text: str) -> str:
+    """Return a text with its Markdown escaped, except code between backticks."""
     pieces = re.split(r"(`[^`]+`)", text.strip())
     return "".join(piece if piece[:1] == "`" else re.sub(r"([\\`*_{}\[\]<>|$])", r"\\\1", piece) for piece in pieces)
 
 
-def _shown(lines: list[str]) -> str:
-    """Return the conversation as HTML without an empty line, which would end it."""
+def _html(lines: list[str]) -> str:
+    """Return lines of a conversation as HTML. Empty lines get a space, because they would end HTML in Markdown."""
     rows = []
     for line in "\n".join(lines).strip("\n").split("\n"):
         kind = "command" if line.startswith("> ") else "sent" if " -> " in line else "done"
@@ -94,31 +94,31 @@ def conversations() -> list[Conversation]:
     return [Conversation(path.stem, tuple(path.read_text(encoding="utf-8").splitlines())) for path in paths]
 
 
-def index(all_of_them: list[Conversation]) -> str:
+def index(all_conversations: list[Conversation]) -> str:
     parts = [_ABOUT]
-    for router in dict.fromkeys(conversation.router for conversation in all_of_them):
+    for router in dict.fromkeys(conversation.router for conversation in all_conversations):
         rows = [
-            f"| [{each.title}]({each.name}.md) | {_plain(each.opening)} |"
-            for each in all_of_them
+            f"| [{each.title}]({each.name}.md) | {_escaped(each.opening)} |"
+            for each in all_conversations
             if each.router == router
         ]
-        parts.append(f"## {router}\n\n| conversation | what it tells |\n| --- | --- |\n" + "\n".join(rows) + "\n")
-    hidden = "\n".join(each.name for each in all_of_them)
+        parts.append(f"## {router}\n\n| conversation | rule |\n| --- | --- |\n" + "\n".join(rows) + "\n")
+    hidden = "\n".join(each.name for each in all_conversations)
     parts.append(f"```{{toctree}}\n:hidden:\n\n{hidden}\n```\n")
     return "\n".join(parts)
 
 
-def rules_page(all_of_them: list[Conversation]) -> str:
-    """The rules as they stand in the docstrings of `core`, file by file, each with the conversations that show it."""
-    parts = ["# Rules\n\nAs they stand in the routers' own files, each with the conversations that show it.\n"]
+def rules_page(all_conversations: list[Conversation]) -> str:
+    """Return the page of rules: their texts from the docstrings of `core`, by file, each with its conversations."""
+    parts = ["# Rules\n\nFrom the docstrings of the routers, each with the conversations that show it.\n"]
     for path in sorted(CORE.rglob("*.py")):
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows = []
-        for rule, text in _STANDS.findall(docstring):
-            shown = ", ".join(f"[{each.title}]({each.name}.md)" for each in all_of_them if rule in each.rules)
-            rows.append(f'| <span id="{rule.lower()}">{rule}</span> | {_plain(" ".join(text.split()))} | {shown} |')
+        for rule, text in _DEFINITION.findall(docstring):
+            shown = ", ".join(f"[{each.title}]({each.name}.md)" for each in all_conversations if rule in each.rules)
+            rows.append(f'| <span id="{rule.lower()}">{rule}</span> | {_escaped(" ".join(text.split()))} | {shown} |')
         if rows:
-            about = _plain(" ".join(docstring.partition("\n\n")[0].split()))
+            about = _escaped(" ".join(docstring.partition("\n\n")[0].split()))
             name = path.relative_to(CORE).as_posix()
             head = "| rule | | shown by |\n| --- | --- | --- |"
             parts.append(f"## {name}\n\n{about}\n\n{head}\n" + "\n".join(rows) + "\n")

@@ -1,9 +1,9 @@
-"""The pages of the site: those of docs/ and of the root, and the conversations, in one folder for Sphinx.
+"""Writes the pages of the site into a folder for Sphinx: those of docs/ and of the root, and the conversations.
 
     python tools/site/site_pages.py FOLDER
 
-In the repository links are relative to its files. Here they become links of the site; a link to a file that is no
-page becomes the file's name.
+In the repository, links are relative to its files. They become links between pages of the site. A link to a file
+that is not in the site becomes its label.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
-def place_of(target: Path) -> str | None:
-    """Where a file of the repository is in the site; None if it is no page or picture of it."""
+def site_path(target: Path) -> str | None:
+    """Return the path in the site of a file of the repository; None if the file is not in the site."""
     name = Path(os.path.normpath(target)).relative_to(ROOT).as_posix()
     if name == "tests/interaction":
         return "conversations/index.md"
@@ -54,7 +54,7 @@ def with_links_of_the_site(markdown: str, source: Path, place: str) -> str:
         path, _, anchor = link.partition("#")
         if not path or "://" in link:
             return found[0]
-        target = place_of(source.parent / path)
+        target = site_path(source.parent / path)
         if target is None:
             return label if label.startswith("`") else f"`{label}`"
         there = os.path.relpath(target, Path(place).parent).replace(os.sep, "/")
@@ -68,7 +68,7 @@ def with_links_of_the_site(markdown: str, source: Path, place: str) -> str:
 
 
 def contents(pages: dict[str, Path]) -> str:
-    """The navigation: what is in each folder, its index first and then its pages by title."""
+    """Return the navigation: the pages of each section, its index first, then the others by title."""
 
     def title(place: str) -> str:
         return pages[place].read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
@@ -92,12 +92,12 @@ def write(folder: Path) -> None:
         shutil.copytree(DOCS / name, folder / name)
     pages = {place: ROOT / name for name, place in ROOT_PAGES.items()}
     pages |= {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
-    talks = conversations()
+    all_conversations = conversations()
     texts = {place: with_links_of_the_site(page.read_text("utf-8"), page, place) for place, page in pages.items()}
     texts["index.md"] += f"\n{contents(pages)}"
-    texts["conversations/index.md"] = index(talks)
-    texts["conversations/rules.md"] = rules_page(talks)
-    texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in talks}
+    texts["conversations/index.md"] = index(all_conversations)
+    texts["conversations/rules.md"] = rules_page(all_conversations)
+    texts |= {f"conversations/{conversation.name}.md": conversation.page() for conversation in all_conversations}
     for place, text in texts.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")

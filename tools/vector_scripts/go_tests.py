@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vector_scripts.score_script import MS, SECOND, STILL, TOPIC, ScoreScript
+from vector_scripts.score_script import MS, NO_DECAY, SECOND, TOPIC, ScoreScript
 
 
 def scripts() -> Iterator[ScoreScript]:
@@ -44,7 +44,7 @@ def first_deliveries(name: str, cap: int, decay: float, refreshes: int) -> Score
     )
     script.connect("A")
     script.graft("A")
-    script.bring("A", 100)
+    script.deliver_first("A", 100)
     script.refresh(refreshes)
     return script
 
@@ -56,7 +56,7 @@ def mesh_deliveries() -> ScoreScript:
     own = {**MESH, "MeshMessageDeliveriesActivation": SECOND, "MeshMessageDeliveriesWindow": 10 * MS}
     script = ScoreScript(
         "mesh-deliveries",
-        "A is first, B sends copies before the verdict, C after the window: after activation C lacks all.",
+        "A delivers first, B sends copies before the verdict, C after the window: C has a deficit after activation.",
         "ABC",
         own,
         specification="v1.1, P₃",
@@ -88,7 +88,7 @@ def mesh_deliveries_decay() -> ScoreScript:
     )
     script.connect("A")
     script.graft("A")
-    script.bring("A", 40)
+    script.deliver_first("A", 40)
     script.at = MS
     script.refresh(21)
     return script
@@ -102,11 +102,11 @@ def mesh_failure() -> ScoreScript:
         "MeshFailurePenaltyDecay": 1,
     }
     script = ScoreScript(
-        "mesh-failure", "Who is pruned with a deficit keeps it.", "AB", own, specification="v1.1, P₃ᵦ"
+        "mesh-failure", "A peer that is pruned with a deficit gets P₃ᵦ.", "AB", own, specification="v1.1, P₃ᵦ"
     )
     script.connect(*"AB")
     script.graft(*"AB")
-    script.bring("A", 100)
+    script.deliver_first("A", 100)
     script.at = MS
     script.refresh()
     script.prune(*"AB")
@@ -129,8 +129,8 @@ def invalid(name: str, decay: float, refreshes: int) -> ScoreScript:
 def rejections() -> ScoreScript:
     script = ScoreScript(
         "rejections",
-        "No peer is blamed for a full queue, throttling or what the application ignores; of a message that fails "
-        "validation its senders are, also those of copies before and after the verdict.",
+        "A full queue, throttling, and a message that the application ignores count against no peer. A message that "
+        "fails validation counts against all its senders, also those of copies before and after the verdict.",
         "AB",
         {"InvalidMessageDeliveriesWeight": -1},
         specification="v1.1, P₄",
@@ -153,7 +153,7 @@ def rejections() -> ScoreScript:
 def application() -> ScoreScript:
     script = ScoreScript(
         "application-score",
-        "The application's opinion counts as it is now.",
+        "Only the current application score counts.",
         "A",
         specification="v1.1, P₅",
         AppSpecificWeight=0.5,
@@ -161,17 +161,20 @@ def application() -> ScoreScript:
     script.connect("A")
     script.graft("A")
     for value in range(-100, 100):
-        script.do("application_score", peer="A", score=value)
+        script.add_step("application_score", peer="A", score=value)
     script.refresh()
     return script
 
 
 def shared_addresses() -> Iterator[ScoreScript]:
     layout = {"A": ["1.2.3.4"], "B": ["2.3.4.5"], "C": ["2.3.4.5", "3.4.5.6"], "D": ["2.3.4.5"]}
-    for name, allowed in (("shared-addresses", []), ("shared-addresses-allowed", ["2.3.0.0/16"])):
+    for name, description, allowed in (
+        ("shared-addresses", "Three peers share an address.", []),
+        ("shared-addresses-allowed", "Three peers share an address of an exempt network.", ["2.3.0.0/16"]),
+    ):
         script = ScoreScript(
             name,
-            "Three peers at one address, and what a network that is exempt changes.",
+            description,
             "ABCD",
             specification="v1.1, P₆",
             IPColocationFactorWeight=-1,
@@ -188,16 +191,16 @@ def shared_addresses() -> Iterator[ScoreScript]:
 def misbehaviour() -> ScoreScript:
     script = ScoreScript(
         "behaviour-penalty",
-        "Misbehaviour is squared and decays; a peer that is not known has none.",
+        "Misbehaviour is squared and decays; that of an unknown peer is not counted.",
         "A",
         specification="v1.1, P₇",
         BehaviourPenaltyWeight=-1,
         BehaviourPenaltyDecay=0.99,
     )
-    script.do("behaviour_penalty", peer="A", count=1)
+    script.add_step("behaviour_penalty", peer="A", count=1)
     script.connect("A")
     for _ in range(2):
-        script.do("behaviour_penalty", peer="A", count=1)
+        script.add_step("behaviour_penalty", peer="A", count=1)
     script.refresh()
     return script
 
@@ -212,10 +215,10 @@ def retention() -> ScoreScript:
         RetainScore=SECOND,
     )
     script.connect("A")
-    script.do("application_score", peer="A", score=-1000)
+    script.add_step("application_score", peer="A", score=-1000)
     script.graft("A")
     script.refresh()
-    script.do("disconnect", peer="A")
+    script.add_step("disconnect", peer="A")
     for script.at in (500 * MS, 1_050 * MS):
         script.refresh()
     return script
@@ -223,7 +226,7 @@ def retention() -> ScoreScript:
 
 def smaller_caps() -> ScoreScript:
     own = {
-        **STILL,
+        **NO_DECAY,
         "FirstMessageDeliveriesWeight": 1,
         "FirstMessageDeliveriesCap": 100,
         "MeshMessageDeliveriesWeight": -1,
@@ -233,7 +236,7 @@ def smaller_caps() -> ScoreScript:
     }
     script = ScoreScript(
         "smaller-caps",
-        "Lower caps cut what was counted.",
+        "A lower cap cuts a counter that exceeds it.",
         "AB",
         own,
         specification="go, SetTopicScoreParams",
@@ -247,14 +250,14 @@ def smaller_caps() -> ScoreScript:
         script.deliver("A", f"m{number}")
         script.duplicate("B", f"m{number}")
     less = {**own, "FirstMessageDeliveriesCap": 50, "MeshMessageDeliveriesCap": 50}
-    script.do("topic_parameters", topic=TOPIC, parameters=less)
+    script.add_step("topic_parameters", topic=TOPIC, parameters=less)
     return script
 
 
 def other_weights() -> ScoreScript:
     script = ScoreScript(
         "other-weights",
-        "Weights that are changed hold at once.",
+        "Changed weights apply at once to what was counted.",
         "A",
         {"InvalidMessageDeliveriesWeight": -1},
         specification="go, SetTopicScoreParams",
@@ -263,6 +266,6 @@ def other_weights() -> ScoreScript:
     for number in range(100):
         script.validate(f"m{number}")
         script.reject("A", f"m{number}", "validation_failed")
-    own = {**STILL, "InvalidMessageDeliveriesWeight": -10}
-    script.do("topic_parameters", topic=TOPIC, parameters=own)
+    own = {**NO_DECAY, "InvalidMessageDeliveriesWeight": -10}
+    script.add_step("topic_parameters", topic=TOPIC, parameters=own)
     return script

@@ -1,10 +1,10 @@
-"""Vectors of gossip: what is announced, asked for and answered, and what need not be sent (v1.0 to v1.2)."""
+"""Vectors of gossip: IHAVE, IWANT and its answers, promises, IDONTWANT (v1.0 to v1.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vector_scripts.router_script import SECOND, TOPIC, WATCHED, RouterScript
+from vector_scripts.router_script import MISBEHAVIOUR, SECOND, TOPIC, RouterScript
 
 from hearsay.core.language.rpc import MESHSUB_12
 
@@ -15,47 +15,45 @@ GOSSIP = "v1.0, Controlling the flood"
 
 
 def scripts() -> Iterator[RouterScript]:
-    yield announced()
-    yield windows()
-    yield how_many()
-    yield share()
-    yield thresholds()
-    yield asked_for()
-    yield not_asked_again()
-    yield ids_per_heartbeat()
-    yield ihaves_per_heartbeat()
-    yield answers()
-    yield cache_ends()
-    yield promises()
-    yield promise_of_one_asked_again()
-    yield kept_promises()
+    yield ihave()
+    yield history_gossip()
+    yield lazy_degree()
+    yield gossip_factor()
+    yield gossip_threshold()
+    yield iwant()
+    yield iwant_of_all()
+    yield ihave_ids()
+    yield ihave_rpcs()
+    yield iwant_answers()
+    yield history_length()
+    yield broken_promise()
+    yield promise_said_again()
+    yield kept_promise()
     yield idontwant()
-    yield small_messages()
-    yield before_validation()
-    yield not_sent_to_older()
-    yield own_large_messages()
+    yield idontwant_size()
+    yield idontwant_before_validation()
+    yield idontwant_versions()
+    yield idontwant_own()
     yield unwanted()
     yield unwanted_ends()
     yield idontwant_limits()
     yield iwant_of_the_unwanted()
 
 
-def announced() -> RouterScript:
-    script = RouterScript(
-        "ihave", GOSSIP, "At a heartbeat all that came since is announced, outside the mesh.", **PAIR
-    )
+def ihave() -> RouterScript:
+    script = RouterScript("ihave", GOSSIP, "A heartbeat announces new messages to peers outside the mesh.", **PAIR)
     script.join()
     script.connect("AB")
     script.graft("AB")
     script.connect("CD")
-    script.bring("A", "m1", "m2")
+    script.receive("A", "m1", "m2")
     script.heartbeat()
     return script
 
 
-def windows() -> RouterScript:
+def history_gossip() -> RouterScript:
     script = RouterScript(
-        "history-gossip", "v1.0, The message cache", "A message is announced at HistoryGossip heartbeats.",
+        "history-gossip", "v1.0, The message cache", "A message is announced in HistoryGossip heartbeats.",
         **NO_MESH, HistoryLength=5, HistoryGossip=3, FloodPublish=False,
     )  # fmt: skip
     script.join()
@@ -67,9 +65,9 @@ def windows() -> RouterScript:
     return script
 
 
-def how_many() -> RouterScript:
+def lazy_degree() -> RouterScript:
     script = RouterScript(
-        "lazy-degree", GOSSIP, "Dlazy peers get gossip, whichever they are.",
+        "lazy-degree", GOSSIP, "Dlazy random peers get gossip.",
         **NO_MESH, Dlazy=3, GossipFactor=0, FloodPublish=False,
     )  # fmt: skip
     script.join()
@@ -79,9 +77,10 @@ def how_many() -> RouterScript:
     return script
 
 
-def share() -> RouterScript:
+def gossip_factor() -> RouterScript:
     script = RouterScript(
-        "gossip-factor", "v1.1, Adaptive Gossip Dissemination", "Half of ten are more than Dlazy.",
+        "gossip-factor", "v1.1, Adaptive Gossip Dissemination",
+        "GossipFactor 0.5 selects five of ten peers, more than Dlazy.",
         **NO_MESH, Dlazy=3, GossipFactor=0.5, FloodPublish=False,
     )  # fmt: skip
     script.join()
@@ -91,11 +90,11 @@ def share() -> RouterScript:
     return script
 
 
-def thresholds() -> RouterScript:
+def gossip_threshold() -> RouterScript:
     script = RouterScript(
         "gossip-threshold", "v1.1, Score thresholds",
-        "Below the gossip threshold no gossip goes or comes; below the graylist only subscriptions are accepted.",
-        **NO_MESH, FloodPublish=False, Score=WATCHED,
+        "A peer below the gossip threshold gets and gives no gossip; below graylist only subscriptions are accepted.",
+        **NO_MESH, FloodPublish=False, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.join()
     script.connect("ABCD")
@@ -109,32 +108,35 @@ def thresholds() -> RouterScript:
     return script
 
 
-def asked_for() -> RouterScript:
-    script = RouterScript("iwant", GOSSIP, "What is not known is asked for, of topics that one is in.", **PAIR)
+def iwant() -> RouterScript:
+    script = RouterScript("iwant", GOSSIP, "The router requests unknown messages of its topics.", **PAIR)
     script.join()
     script.connect("A")
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     for name in ("m2", "m3"):
         script.message(name)
     script.rpc("A", ihave={TOPIC: ["m1", "m2"], "other": ["m3"]})
     return script
 
 
-def not_asked_again() -> RouterScript:
-    script = RouterScript("iwant-of-all", GOSSIP, "All who announce a message are asked, until it comes.", **PAIR)
+def iwant_of_all() -> RouterScript:
+    script = RouterScript(
+        "iwant-of-all", GOSSIP, "Each peer that announces a message is asked, until it comes.", **PAIR
+    )
     script.join()
     script.connect("AB")
     script.message("m1")
     for peer in "AB":
         script.rpc(peer, ihave={TOPIC: ["m1"]})
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.rpc("B", ihave={TOPIC: ["m1"]})
     return script
 
 
-def ids_per_heartbeat() -> RouterScript:
+def ihave_ids() -> RouterScript:
     script = RouterScript(
-        "ihave-ids", "v1.1, Spam Protection Measures", "The ids asked of a peer between two heartbeats are bounded.",
+        "ihave-ids", "v1.1, Spam Protection Measures",
+        "Between two heartbeats a peer is asked for at most MaxIHaveLength ids.",
         **PAIR, MaxIHaveLength=3,
     )  # fmt: skip
     script.join()
@@ -149,9 +151,10 @@ def ids_per_heartbeat() -> RouterScript:
     return script
 
 
-def ihaves_per_heartbeat() -> RouterScript:
+def ihave_rpcs() -> RouterScript:
     script = RouterScript(
-        "ihave-rpcs", "v1.1, Spam Protection Measures", "The RPCs with IHAVE accepted from a peer are bounded.",
+        "ihave-rpcs", "v1.1, Spam Protection Measures",
+        "Between two heartbeats at most MaxIHaveMessages RPCs with IHAVE of a peer count.",
         **PAIR, MaxIHaveMessages=2,
     )  # fmt: skip
     script.join()
@@ -163,14 +166,15 @@ def ihaves_per_heartbeat() -> RouterScript:
     return script
 
 
-def answers() -> RouterScript:
+def iwant_answers() -> RouterScript:
     script = RouterScript(
-        "iwant-answers", "v1.1, Spam Protection Measures", "A peer gets a message so often and no more.",
+        "iwant-answers", "v1.1, Spam Protection Measures",
+        "IWANTs of a peer get a message at most GossipRetransmission times.",
         **PAIR, GossipRetransmission=2,
     )  # fmt: skip
     script.join()
     script.connect("AB")
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.message("unknown")
     script.rpc("B", iwant=["m1", "unknown"])
     for _ in range(2):
@@ -179,9 +183,9 @@ def answers() -> RouterScript:
     return script
 
 
-def cache_ends() -> RouterScript:
+def history_length() -> RouterScript:
     script = RouterScript(
-        "history-length", "v1.0, The message cache", "A message is kept for HistoryLength heartbeats.",
+        "history-length", "v1.0, The message cache", "A message stays in the cache for HistoryLength heartbeats.",
         **NO_MESH, FloodPublish=False, HistoryLength=3, HistoryGossip=1, GossipRetransmission=9,
     )  # fmt: skip
     script.join()
@@ -194,10 +198,10 @@ def cache_ends() -> RouterScript:
     return script
 
 
-def promises() -> RouterScript:
+def broken_promise() -> RouterScript:
     script = RouterScript(
-        "broken-promise", "v1.1, P₇", "Who announced a message that never comes misbehaves.",
-        **PAIR, IWantFollowupTime=3 * SECOND, Score=WATCHED,
+        "broken-promise", "v1.1, P₇", "A peer that does not send a message that it announced misbehaves.",
+        **PAIR, IWantFollowupTime=3 * SECOND, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.join()
     script.connect("A")
@@ -207,10 +211,10 @@ def promises() -> RouterScript:
     return script
 
 
-def promise_of_one_asked_again() -> RouterScript:
+def promise_said_again() -> RouterScript:
     script = RouterScript(
         "promise-said-again", "v1.1, P₇", "A peer that announces a message again does not promise it again.",
-        **PAIR, IWantFollowupTime=3 * SECOND, Score=WATCHED,
+        **PAIR, IWantFollowupTime=3 * SECOND, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.join()
     script.connect("A")
@@ -222,16 +226,16 @@ def promise_of_one_asked_again() -> RouterScript:
     return script
 
 
-def kept_promises() -> RouterScript:
+def kept_promise() -> RouterScript:
     script = RouterScript(
-        "kept-promise", "v1.1, P₇", "A message that comes from another peer keeps the promise, too.",
-        **PAIR, IWantFollowupTime=3 * SECOND, Score=WATCHED,
+        "kept-promise", "v1.1, P₇", "A promise is also kept if another peer sends the message.",
+        **PAIR, IWantFollowupTime=3 * SECOND, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.join()
     script.connect("AB")
     script.message("m1")
     script.rpc("A", ihave={TOPIC: ["m1"]})
-    script.bring("B", "m1")
+    script.receive("B", "m1")
     script.heartbeat(5)
     return script
 
@@ -247,71 +251,71 @@ def _meshed(
 
 
 def idontwant() -> RouterScript:
-    script = _meshed(
-        "idontwant", "The mesh gets IDONTWANT for a large message, except its sender; then it is forwarded."
-    )
+    script = _meshed("idontwant", "A large message: the mesh except its sender gets IDONTWANT, then the message.")
     script.connect("D", MESHSUB_12)
-    script.bring("A", "m1", size=LARGE)
-    script.bring("B", "m1", size=LARGE)
+    script.receive("A", "m1", size=LARGE)
+    script.receive("B", "m1", size=LARGE)
     return script
 
 
-def small_messages() -> RouterScript:
+def idontwant_size() -> RouterScript:
     script = _meshed(
-        "idontwant-size", "From IDontWantMessageThreshold on, and not below.", IDontWantMessageThreshold=100
+        "idontwant-size",
+        "Only messages of IDontWantMessageThreshold bytes or more count.",
+        IDontWantMessageThreshold=100,
     )
-    script.bring("A", "m1", size=99)
-    script.bring("A", "m2", size=100)
+    script.receive("A", "m1", size=99)
+    script.receive("A", "m2", size=100)
     return script
 
 
-def before_validation() -> RouterScript:
-    script = _meshed("idontwant-before-validation", "It is said before the verdict, whatever that is.", Validate=True)
-    script.bring("A", "m1", size=LARGE)
-    script.do("verdict", message="m1", verdict="accept")
-    script.bring("A", "m2", size=LARGE)
-    script.do("verdict", message="m2", verdict="reject")
-    script.bring("B", "m2", size=LARGE)
+def idontwant_before_validation() -> RouterScript:
+    script = _meshed("idontwant-before-validation", "IDONTWANT does not wait for the verdict.", Validate=True)
+    script.receive("A", "m1", size=LARGE)
+    script.add_step("verdict", message="m1", verdict="accept")
+    script.receive("A", "m2", size=LARGE)
+    script.add_step("verdict", message="m2", verdict="reject")
+    script.receive("B", "m2", size=LARGE)
     return script
 
 
-def not_sent_to_older() -> RouterScript:
+def idontwant_versions() -> RouterScript:
     script = _meshed("idontwant-versions", "Peers of 1.1 get no IDONTWANT.", "AB")
     script.connect("C")
     script.graft("C")
-    script.bring("A", "m1", size=LARGE)
+    script.receive("A", "m1", size=LARGE)
     return script
 
 
-def own_large_messages() -> RouterScript:
-    script = _meshed("idontwant-own", "Of one's own messages nothing is said; go says it.", FloodPublish=False)
+def idontwant_own() -> RouterScript:
+    script = _meshed("idontwant-own", "There is no IDONTWANT for own messages; go sends it.", FloodPublish=False)
     script.publish("m1", size=LARGE)
     return script
 
 
 def unwanted() -> RouterScript:
-    script = _meshed("unwanted", "Who said that it does not want a message is not sent it.")
+    script = _meshed("unwanted", "A peer does not get a message after its IDONTWANT for it.")
     script.message("m1", LARGE, author="author")
     script.rpc("B", idontwant=["m1"])
-    script.bring("A", "m1", size=LARGE)
+    script.receive("A", "m1", size=LARGE)
     return script
 
 
 def unwanted_ends() -> RouterScript:
-    script = _meshed("unwanted-ends", "It is remembered for IDontWantMessageTTL heartbeats.", IDontWantMessageTTL=2)
+    script = _meshed("unwanted-ends", "An IDONTWANT holds for IDontWantMessageTTL heartbeats.", IDontWantMessageTTL=2)
     for name in ("m1", "m2"):
         script.message(name, author="author")
     script.rpc("B", idontwant=["m1", "m2"])
     script.heartbeat()
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.heartbeat()
-    script.bring("A", "m2")
+    script.receive("A", "m2")
     return script
 
 
 def idontwant_limits() -> RouterScript:
     script = _meshed(
-        "idontwant-limits", "The ids accepted from an RPC are bounded, and the RPCs between two heartbeats.",
+        "idontwant-limits", "Limits: the ids that count in an RPC, and the RPCs that count between two heartbeats.",
         MaxIDontWantLength=2, MaxIDontWantMessages=2,
     )  # fmt: skip
     names = [script.message(f"m{number}", author="author") for number in range(5)]
@@ -319,14 +323,14 @@ def idontwant_limits() -> RouterScript:
     script.rpc("B", idontwant=names[3:4])
     script.rpc("B", idontwant=names[4:])
     for name in names:
-        script.bring("A", name)
+        script.receive("A", name)
     return script
 
 
 def iwant_of_the_unwanted() -> RouterScript:
     script = _meshed("iwant-of-the-unwanted", "An IWANT after an IDONTWANT gets no answer.", "A")
     script.connect("B", MESHSUB_12)
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.rpc("B", idontwant=["m1"])
     script.rpc("B", iwant=["m1"])
     return script

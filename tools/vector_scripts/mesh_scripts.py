@@ -1,10 +1,10 @@
-"""Vectors of the mesh: who is grafted, refused, pruned and kept apart (v1.0, v1.1)."""
+"""Vectors of the mesh: GRAFT, PRUNE, backoff, peer exchange, direct peers (v1.0, v1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vector_scripts.router_script import RATED, SECOND, TOPIC, WATCHED, RouterScript
+from vector_scripts.router_script import APPLICATION_SCORE, MISBEHAVIOUR, SECOND, TOPIC, RouterScript
 
 from hearsay.core.language.rpc import FLOODSUB, MESHSUB
 
@@ -20,7 +20,7 @@ def scripts() -> Iterator[RouterScript]:
     yield too_many()
     yield exactly_high()
     yield unknown_topic()
-    yield strangers()
+    yield prune_of_a_stranger()
     yield full_mesh()
     yield full_mesh_and_dialled()
     yield negative_scores()
@@ -32,17 +32,17 @@ def scripts() -> Iterator[RouterScript]:
     yield backoff_after_prune()
     yield backoff_of_others()
     yield backoff_without_time()
-    yield backoff_outlasts_connections()
+    yield backoff_and_reconnecting()
     yield graft_in_backoff()
     yield graft_flood()
     yield older_peers()
-    yield exchange()
-    yield exchange_is_accepted()
+    yield peer_exchange()
+    yield accept_exchange()
     yield direct_peers()
 
 
 def joining() -> RouterScript:
-    script = RouterScript("join", "v1.0, Topic membership", "JOIN grafts all there are up to D, at once.", **THREE)
+    script = RouterScript("join", "v1.0, Topic membership", "JOIN grafts up to D peers at once.", **THREE)
     script.connect("ABC")
     script.connect("F", FLOODSUB)
     script.join()
@@ -51,12 +51,12 @@ def joining() -> RouterScript:
 
 def leaving() -> RouterScript:
     script = RouterScript(
-        "leave", BACKOFF, "LEAVE prunes all, with the backoff of leaving; no peer may graft before.",
+        "leave", BACKOFF, "LEAVE prunes all members; until the end of UnsubscribeBackoff neither side may graft.",
         UnsubscribeBackoff=10 * SECOND, **THREE,
     )  # fmt: skip
     script.connect("AB")
     script.join()
-    script.do("leave", topic=TOPIC)
+    script.add_step("leave", topic=TOPIC)
     script.at = 9 * SECOND
     script.join()
     script.graft("A")
@@ -65,13 +65,13 @@ def leaving() -> RouterScript:
 
 def too_few() -> RouterScript:
     script = RouterScript(
-        "too-few", "v1.0, Mesh maintenance", "Below Dlo a mesh grows to D, from it on not.", **THREE
+        "too-few", "v1.0, Mesh maintenance", "A mesh below Dlo grows to D; a mesh of Dlo stays.", **THREE
     )
     script.join()
     script.connect("ABCDE")
     script.graft("AB")
     script.heartbeat()
-    script.do("disconnect", peer="A")
+    script.add_step("disconnect", peer="A")
     script.heartbeat()
     return script
 
@@ -88,7 +88,7 @@ def too_many() -> RouterScript:
 
 
 def exactly_high() -> RouterScript:
-    script = RouterScript("exactly-high", "v1.0, Mesh maintenance", "A mesh of Dhi stays; go cuts it, too.", **THREE)
+    script = RouterScript("exactly-high", "v1.0, Mesh maintenance", "A mesh of Dhi stays; go cuts it to D.", **THREE)
     script.join()
     script.connect("ABCD")
     script.graft("ABCD")
@@ -97,15 +97,15 @@ def exactly_high() -> RouterScript:
 
 
 def unknown_topic() -> RouterScript:
-    script = RouterScript("unknown-topic", BACKOFF, "A GRAFT for a topic that one is not in gets no answer.", **THREE)
+    script = RouterScript("unknown-topic", BACKOFF, "A GRAFT for a topic that is not joined gets no answer.", **THREE)
     script.connect("A", topic="other")
     script.graft("A", topic="other")
     return script
 
 
-def strangers() -> RouterScript:
+def prune_of_a_stranger() -> RouterScript:
     script = RouterScript(
-        "prune-of-a-stranger", BACKOFF, "A PRUNE of one who is no member keeps apart all the same.", **THREE
+        "prune-of-a-stranger", BACKOFF, "A PRUNE by a peer outside the mesh also starts a backoff.", **THREE
     )
     script.join()
     script.connect("A")
@@ -115,7 +115,7 @@ def strangers() -> RouterScript:
 
 
 def full_mesh() -> RouterScript:
-    script = RouterScript("full-mesh", BACKOFF, "A mesh with Dhi members refuses others.", **THREE)
+    script = RouterScript("full-mesh", BACKOFF, "A mesh with Dhi members refuses further peers.", **THREE)
     script.join()
     script.connect("ABCDE")
     script.graft("ABCDEA")
@@ -126,7 +126,7 @@ def full_mesh_and_dialled() -> RouterScript:
     script = RouterScript(
         "full-mesh-and-dialled",
         "v1.1, Outbound Mesh Quotas",
-        "A full mesh takes in peers that the router dialled.",
+        "A full mesh accepts peers that the router dialled.",
         **THREE,
     )
     script.join()
@@ -140,9 +140,9 @@ def negative_scores() -> RouterScript:
     script = RouterScript(
         "negative-scores",
         "v1.1, Score thresholds",
-        "A peer below 0 is pruned, refused and not grafted.",
+        "A peer with a score below 0 is pruned, its GRAFT is refused, and it gets no GRAFT.",
         **THREE,
-        Score=RATED,
+        Score=APPLICATION_SCORE,
     )
     script.join()
     script.connect("ABC")
@@ -158,8 +158,8 @@ def negative_scores() -> RouterScript:
 
 def best_stay() -> RouterScript:
     script = RouterScript(
-        "best-stay", "v1.1, Overlay Maintenance", "The best Dscore of a mesh that is cut stay.",
-        **{**THREE, "D": 2, "Dhi": 2, "Dscore": 2}, Score=RATED,
+        "best-stay", "v1.1, Overlay Maintenance", "When a mesh is cut, the Dscore best peers stay.",
+        **{**THREE, "D": 2, "Dhi": 2, "Dscore": 2}, Score=APPLICATION_SCORE,
     )  # fmt: skip
     script.join()
     script.connect("AB")
@@ -172,8 +172,8 @@ def best_stay() -> RouterScript:
 
 def dialled_stay() -> RouterScript:
     script = RouterScript(
-        "dialled-stay", "v1.1, Outbound Mesh Quotas", "Dout of the peers that the router dialled stay in it.",
-        **{**THREE, "D": 4, "Dlo": 3, "Dhi": 4, "Dscore": 3, "Dout": 2}, Score=RATED,
+        "dialled-stay", "v1.1, Outbound Mesh Quotas", "When a mesh is cut, Dout dialled peers stay.",
+        **{**THREE, "D": 4, "Dlo": 3, "Dhi": 4, "Dscore": 3, "Dout": 2}, Score=APPLICATION_SCORE,
     )  # fmt: skip
     script.join()
     script.connect("ABCD")
@@ -187,7 +187,8 @@ def dialled_stay() -> RouterScript:
 
 def dialled_are_grafted() -> RouterScript:
     script = RouterScript(
-        "dialled-are-grafted", "v1.1, Outbound Mesh Quotas", "A mesh of Dlo grafts dialled peers up to Dout.",
+        "dialled-are-grafted", "v1.1, Outbound Mesh Quotas",
+        "A mesh of Dlo with fewer than Dout dialled peers grafts such peers.",
         **{**THREE, "D": 4, "Dlo": 2, "Dout": 1},
     )  # fmt: skip
     script.join()
@@ -199,7 +200,7 @@ def dialled_are_grafted() -> RouterScript:
 
 
 def opportunistic() -> RouterScript:
-    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "OpportunisticGraftThreshold": 5}}
+    score = {**APPLICATION_SCORE, "Thresholds": {**APPLICATION_SCORE["Thresholds"], "OpportunisticGraftThreshold": 5}}
     script = RouterScript(
         "opportunistic-grafting", "v1.1, Opportunistic Grafting",
         "When the median of a mesh is below the threshold, peers above the median are grafted: here D, and not E.",
@@ -216,7 +217,7 @@ def opportunistic() -> RouterScript:
 
 
 def median_of_four() -> RouterScript:
-    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "OpportunisticGraftThreshold": 5}}
+    score = {**APPLICATION_SCORE, "Thresholds": {**APPLICATION_SCORE["Thresholds"], "OpportunisticGraftThreshold": 5}}
     script = RouterScript(
         "median-of-four", "v1.1, Opportunistic Grafting", "Of four scores the third is the median.",
         **{**THREE, "Dhi": 9}, OpportunisticGraftTicks=1, OpportunisticGraftPeers=2, Score=score,
@@ -233,13 +234,13 @@ def median_of_four() -> RouterScript:
 
 def backoff_after_prune() -> RouterScript:
     script = RouterScript(
-        "backoff", BACKOFF, "A router that refuses names the time; until then no GRAFT goes there, or is taken.",
+        "backoff", BACKOFF, "A PRUNE that refuses a GRAFT names the backoff; until its end neither side may graft.",
         **ONE, PruneBackoff=20 * SECOND,
     )  # fmt: skip
     script.join()
     script.connect("AB")
     script.graft("AB")
-    script.do("disconnect", peer="A")
+    script.add_step("disconnect", peer="A")
     script.heartbeat(2)
     script.at = 20 * SECOND
     script.graft("B")
@@ -252,7 +253,7 @@ def backoff_after_prune() -> RouterScript:
 
 def backoff_of_others() -> RouterScript:
     script = RouterScript(
-        "backoff-of-others", BACKOFF, "A PRUNE says for how long; a shorter one later changes nothing.", **ONE
+        "backoff-of-others", BACKOFF, "A PRUNE names its backoff; a later PRUNE cannot shorten it.", **ONE
     )
     script.connect("A")
     script.join()
@@ -268,7 +269,8 @@ def backoff_of_others() -> RouterScript:
 
 def backoff_without_time() -> RouterScript:
     script = RouterScript(
-        "backoff-without-time", BACKOFF, "A PRUNE without a time, or with 0, counts as one's own.",
+        "backoff-without-time", BACKOFF,
+        "A PRUNE without a backoff, or with 0, starts the router's own PruneBackoff.",
         **THREE, PruneBackoff=30 * SECOND,
     )  # fmt: skip
     script.connect("AB")
@@ -278,12 +280,12 @@ def backoff_without_time() -> RouterScript:
     return script
 
 
-def backoff_outlasts_connections() -> RouterScript:
-    script = RouterScript("backoff-and-reconnecting", BACKOFF, "Who comes back is in backoff as before.", **ONE)
+def backoff_and_reconnecting() -> RouterScript:
+    script = RouterScript("backoff-and-reconnecting", BACKOFF, "A backoff continues after a new connection.", **ONE)
     script.connect("A")
     script.join()
     script.rpc("A", prune={TOPIC: {"backoff": 60}})
-    script.do("disconnect", peer="A")
+    script.add_step("disconnect", peer="A")
     script.at = SECOND
     script.connect("A")
     script.heartbeat()
@@ -293,8 +295,8 @@ def backoff_outlasts_connections() -> RouterScript:
 
 def graft_in_backoff() -> RouterScript:
     script = RouterScript(
-        "graft-in-backoff", BACKOFF, "A GRAFT in backoff is refused, starts it again, and is misbehaviour.",
-        **THREE, Score=WATCHED,
+        "graft-in-backoff", BACKOFF, "A GRAFT in backoff is refused, restarts the backoff, and is misbehaviour.",
+        **THREE, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.connect("A")
     script.join()
@@ -308,8 +310,8 @@ def graft_in_backoff() -> RouterScript:
 
 def graft_flood() -> RouterScript:
     script = RouterScript(
-        "graft-flood", BACKOFF, "A GRAFT within GraftFloodThreshold of the PRUNE counts twice.",
-        **THREE, GraftFloodThreshold=10 * SECOND, Score=WATCHED,
+        "graft-flood", BACKOFF, "A GRAFT less than GraftFloodThreshold after the PRUNE is misbehaviour twice.",
+        **THREE, GraftFloodThreshold=10 * SECOND, Score=MISBEHAVIOUR,
     )  # fmt: skip
     script.connect("AB")
     script.join()
@@ -326,7 +328,7 @@ def older_peers() -> RouterScript:
     script = RouterScript(
         "older-peers",
         "v1.1, Protocol extensions",
-        "A PRUNE to a peer of 1.0 has no time and names no peers.",
+        "A PRUNE to a peer of 1.0 has no backoff and names no peers.",
         **ONE,
         PrunePeers=4,
     )
@@ -337,10 +339,11 @@ def older_peers() -> RouterScript:
     return script
 
 
-def exchange() -> RouterScript:
+def peer_exchange() -> RouterScript:
     script = RouterScript(
-        "peer-exchange", BACKOFF, "A peer below 0 is not named in a PRUNE, and its PRUNEs name no others.",
-        **ONE, PrunePeers=4, Score=RATED,
+        "peer-exchange", BACKOFF,
+        "A peer with a score below 0 is not named in a PRUNE, and a PRUNE to it names no peers.",
+        **ONE, PrunePeers=4, Score=APPLICATION_SCORE,
     )  # fmt: skip
     script.join()
     script.connect("ABCD")
@@ -349,10 +352,10 @@ def exchange() -> RouterScript:
     return script
 
 
-def exchange_is_accepted() -> RouterScript:
-    score = {**RATED, "Thresholds": {**RATED["Thresholds"], "AcceptPXThreshold": 5}}
+def accept_exchange() -> RouterScript:
+    score = {**APPLICATION_SCORE, "Thresholds": {**APPLICATION_SCORE["Thresholds"], "AcceptPXThreshold": 5}}
     script = RouterScript(
-        "accept-exchange", BACKOFF, "The peers that a peer names are dialled if its score is enough.",
+        "accept-exchange", BACKOFF, "Peers that a PRUNE names are dialled if its sender reaches AcceptPXThreshold.",
         **ONE, PrunePeers=4, Score=score,
     )  # fmt: skip
     script.join()
@@ -366,15 +369,15 @@ def exchange_is_accepted() -> RouterScript:
 def direct_peers() -> RouterScript:
     script = RouterScript(
         "direct-peers", "v1.1, Explicit Peering Agreements",
-        "Direct peers get every message, are in no mesh, and are dialled when they are not there.",
+        "Direct peers get every message, are in no mesh, and are dialled if they are not connected.",
         **THREE, DirectConnectTicks=1,
     )  # fmt: skip
     for peer in "DX":
-        script.do("direct", peer=peer, direct=True)
+        script.add_step("direct", peer=peer, direct=True)
     script.connect("ABD")
     script.join()
     script.graft("D")
     script.publish("m1")
     script.heartbeat(3)
-    script.bring("D", "m2")
+    script.receive("D", "m2")
     return script

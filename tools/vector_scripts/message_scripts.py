@@ -1,10 +1,10 @@
-"""Vectors of messages: publishing, fan-out, forwarding, and what is not used (v1.0, v1.1)."""
+"""Vectors of messages: publishing, fanout, forwarding, and messages that are not forwarded (v1.0, v1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vector_scripts.router_script import RATED, SECOND, TOPIC, RouterScript
+from vector_scripts.router_script import APPLICATION_SCORE, SECOND, TOPIC, RouterScript
 
 from hearsay.core.language.rpc import FLOODSUB
 
@@ -34,7 +34,7 @@ def forwarding() -> RouterScript:
     script = RouterScript(
         "forward",
         "v1.0, Message Processing",
-        "A message goes to the mesh and to those who flood, but not back.",
+        "A message goes to the mesh and to floodsub peers, but not to its sender or its author.",
         **TWO,
     )
     script.join()
@@ -42,37 +42,48 @@ def forwarding() -> RouterScript:
     script.graft("ABC")
     script.connect("D")
     script.connect("F", FLOODSUB)
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.rpc("B", messages=[script.message("m2", author="C")])
     return script
 
 
 def duplicates() -> RouterScript:
-    script = RouterScript("duplicates", "v1.0, Message Processing", "Only the first copy counts.", **TWO)
+    script = RouterScript(
+        "duplicates",
+        "v1.0, Message Processing",
+        "Only the first copy of a message is delivered, and a message is published once.",
+        **TWO,
+    )
     script.join()
     script.connect("AB")
     script.graft("AB")
     for peer in "AAB":
-        script.bring(peer, "m1")
+        script.receive(peer, "m1")
     script.publish("m2")
-    script.do("publish", message="m2")
+    script.add_step("publish", message="m2")
     return script
 
 
 def other_topics() -> RouterScript:
     script = RouterScript(
-        "other-topics", "v1.0, Message Processing", "Topics one is not in are none of one's business.", **TWO
+        "other-topics",
+        "v1.0, Message Processing",
+        "Messages of topics that the router has not joined are ignored.",
+        **TWO,
     )
     script.connect("AB")
-    script.bring("A", "m1")
+    script.receive("A", "m1")
     script.join()
-    script.bring("A", "m2")
+    script.receive("A", "m2")
     return script
 
 
 def own_echo() -> RouterScript:
     script = RouterScript(
-        "own-message-back", "v1.0, Message Processing", "One's own message is not taken from others.", **TWO
+        "own-message-back",
+        "v1.0, Message Processing",
+        "A message whose author is the router itself is not accepted from a peer.",
+        **TWO,
     )
     script.join()
     script.connect("AB")
@@ -82,29 +93,34 @@ def own_echo() -> RouterScript:
 
 def validation() -> RouterScript:
     script = RouterScript(
-        "validation", "v1.1, Extended Validators", "What is accepted is delivered and forwarded, the rest is not.",
+        "validation", "v1.1, Extended Validators",
+        "Only messages that the validator accepts are delivered and forwarded.",
         **TWO, Validate=True,
     )  # fmt: skip
     script.join()
     script.connect("AB")
     script.graft("AB")
     for name, verdict in (("m1", "accept"), ("m2", "reject"), ("m3", "ignore")):
-        script.bring("A", name)
-        script.do("verdict", message=name, verdict=verdict)
-        script.bring("B", name)
+        script.receive("A", name)
+        script.add_step("verdict", message=name, verdict=verdict)
+        script.receive("B", name)
     return script
 
 
 def verdict_after_leaving() -> RouterScript:
     script = RouterScript(
-        "left-before-the-verdict", "v1.0, Topic membership", "Who has left forwards nothing.", **TWO, Validate=True
+        "left-before-the-verdict",
+        "v1.0, Topic membership",
+        "A router that has left the topic forwards nothing.",
+        **TWO,
+        Validate=True,
     )
     script.join()
     script.connect("AB")
     script.graft("AB")
-    script.bring("A", "m1")
-    script.do("leave", topic=TOPIC)
-    script.do("verdict", message="m1", verdict="accept")
+    script.receive("A", "m1")
+    script.add_step("leave", topic=TOPIC)
+    script.add_step("verdict", message="m1", verdict="accept")
     return script
 
 
@@ -112,7 +128,7 @@ def flood_publishing() -> RouterScript:
     script = RouterScript(
         "flood-publish",
         FLOOD,
-        "One's own go to all of the topic, those of others to the mesh.",
+        "The router sends its own messages to all peers of the topic, and those of others to the mesh.",
         **TWO,
         FloodPublish=True,
     )
@@ -120,13 +136,17 @@ def flood_publishing() -> RouterScript:
     script.connect("ABCD")
     script.graft("AB")
     script.publish("m1")
-    script.bring("A", "m2")
+    script.receive("A", "m2")
     return script
 
 
 def publishing_to_the_mesh() -> RouterScript:
     script = RouterScript(
-        "publish", "v1.0, Message Processing", "Without it they go to the mesh.", **TWO, FloodPublish=False
+        "publish",
+        "v1.0, Message Processing",
+        "Without FloodPublish the router sends its own messages to the mesh.",
+        **TWO,
+        FloodPublish=False,
     )
     script.join()
     script.connect("ABCD")
@@ -138,8 +158,8 @@ def publishing_to_the_mesh() -> RouterScript:
 def publish_threshold() -> RouterScript:
     script = RouterScript(
         "publish-threshold", "v1.1, Score thresholds",
-        "Below the publish threshold a peer gets none of one's own; in the mesh it does until it is pruned.",
-        **TWO, FloodPublish=True, Score=RATED,
+        "A peer below the publish threshold gets the router's own messages only while it is in the mesh.",
+        **TWO, FloodPublish=True, Score=APPLICATION_SCORE,
     )  # fmt: skip
     script.join()
     script.connect("ABCD")
@@ -159,7 +179,9 @@ def _published(name: str, description: str, **more: object) -> RouterScript:
 
 
 def fanout() -> RouterScript:
-    script = _published("fanout", "Outside a topic messages go to D peers of it, the same each time.")
+    script = _published(
+        "fanout", "In a topic that it has not joined, the router publishes to D peers, the same for each message."
+    )
     script.rpc("C", subscribe=[TOPIC])
     script.publish("m2")
     script.heartbeat()
@@ -167,16 +189,16 @@ def fanout() -> RouterScript:
 
 
 def fanout_is_topped_up() -> RouterScript:
-    script = _published("fanout-top-up", "A heartbeat makes up for those who have gone.")
+    script = _published("fanout-top-up", "A heartbeat replaces fanout peers that have disconnected.")
     script.rpc("C", subscribe=[TOPIC])
-    script.do("disconnect", peer="A")
+    script.add_step("disconnect", peer="A")
     script.heartbeat()
     script.publish("m2")
     return script
 
 
 def fanout_ends() -> RouterScript:
-    script = _published("fanout-ends", "After FanoutTTL without a message it is forgotten.", FanoutTTL=3 * SECOND)
+    script = _published("fanout-ends", "A fanout without a message for FanoutTTL is removed.", FanoutTTL=3 * SECOND)
     script.at = 2 * SECOND
     script.publish("m2")
     script.heartbeat(5)
@@ -184,7 +206,7 @@ def fanout_ends() -> RouterScript:
 
 
 def fanout_becomes_mesh() -> RouterScript:
-    script = _published("fanout-becomes-mesh", "Its peers are the first of the mesh.")
+    script = _published("fanout-becomes-mesh", "JOIN grafts the fanout peers first.")
     script.rpc("C", subscribe=[TOPIC])
     script.join()
     return script
@@ -192,8 +214,8 @@ def fanout_becomes_mesh() -> RouterScript:
 
 def fanout_threshold() -> RouterScript:
     script = RouterScript(
-        "fanout-threshold", "v1.1, Score thresholds", "Below the publish threshold no peer is in a fan-out.",
-        **TWO, FloodPublish=False, Score=RATED,
+        "fanout-threshold", "v1.1, Score thresholds", "A peer below the publish threshold is in no fanout.",
+        **TWO, FloodPublish=False, Score=APPLICATION_SCORE,
     )  # fmt: skip
     script.connect("ABC")
     script.rate(A=-100.5)
@@ -205,11 +227,14 @@ def fanout_threshold() -> RouterScript:
 
 def subscriptions() -> RouterScript:
     script = RouterScript(
-        "subscriptions", "v1.0, Topic membership", "The router sends peers the topics that it is in.", **TWO
+        "subscriptions",
+        "v1.0, Topic membership",
+        "The router announces its topics to new peers, and changes to all peers.",
+        **TWO,
     )
     script.connect("A", topic="other")
     script.join()
     script.connect("B", topic="other")
-    script.do("leave", topic=TOPIC)
-    script.do("disconnect", peer="A")
+    script.add_step("leave", topic=TOPIC)
+    script.add_step("disconnect", peer="A")
     return script

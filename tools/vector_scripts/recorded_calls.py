@@ -1,4 +1,4 @@
-"""The calls that were recorded from go's scorer (interop/go_scores/record.py), as vectors."""
+"""Vectors of random calls whose scores interop/go_scores/record.py has recorded from go's scorer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def vector(number: int, recorded: dict[str, Any]) -> dict[str, Any]:
     }
     script = ScoreScript(
         f"recorded-{number:02}",
-        "Calls by chance, as go's scorer answered them.",
+        "Random calls, with the scores of go's scorer.",
         "ABCDE",
         topics=topics,
         with_parts=False,
@@ -52,7 +52,7 @@ def vector(number: int, recorded: dict[str, Any]) -> dict[str, Any]:
             more[value] = call["value"]
         if "reason" in call:
             more["reason"] = _REASONS[call["reason"]]
-        script.do(event, **more)
+        script.add_step(event, **more)
         scores = scores | call["scores"]
         of_go.append(scores)
     return script.vector({"go": of_go})

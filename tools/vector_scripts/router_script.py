@@ -1,7 +1,7 @@
-"""Scripts for vectors of routers: what happens is written down, and what comes of it recorded from our router.
+"""Scripts for vectors of routers: a script has the events; the expected results are those of our router.
 
-Each script is played with many seeds. A result common to all of them is expected as it is; where a draw decides,
-a number of those that were drawn is expected, and a script in which that is not all there is to say is refused.
+Each script is played with 32 seeds. A result that all seeds share is expected as it is. Where a draw chooses peers,
+the vector expects their number and names the candidates. A script that depends on the seed in another way is refused.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION
 SECOND = 1_000_000
 SEEDS = range(1, 33)
 TOPIC = "news"
-RATED = {
+APPLICATION_SCORE = {
     "DecayInterval": 3_600 * SECOND,
     "DecayToZero": 0.01,
     "SeenMsgTTL": 120 * SECOND,
     "AppSpecificWeight": 1,
     "Thresholds": {"GossipThreshold": -10, "PublishThreshold": -100, "GraylistThreshold": -1000},
 }
-"""Scores that are what the application says, and never decay while a vector lasts."""
-WATCHED = {**RATED, "BehaviourPenaltyWeight": -1, "BehaviourPenaltyDecay": 0.9}
-"""… and misbehaviour."""
+"""Parameters with which a score is the application score, and nothing decays while a vector lasts."""
+MISBEHAVIOUR = {**APPLICATION_SCORE, "BehaviourPenaltyWeight": -1, "BehaviourPenaltyDecay": 0.9}
+"""`APPLICATION_SCORE`, less the square of a peer's misbehaviour."""
 
 
 class RouterScript:
-    """A vector in the making. Events are methods; `at` is the time of the next one."""
+    """A vector under construction. Each method adds events, at the time `at` (µs)."""
 
     def __init__(self, name: str, specification: str, description: str, **parameters: Any) -> None:
         self.about = {"name": name, "description": description, "specification": specification}
@@ -38,13 +38,13 @@ class RouterScript:
         self.steps: list[dict[str, Any]] = []
         self.at = 0
 
-    def do(self, event: str, **more: Any) -> None:
+    def add_step(self, event: str, **more: Any) -> None:
         self.steps.append({"at": self.at, "event": event, **more})
 
     def connect(self, peers: str, protocol: str = MESHSUB_11, topic: str | None = TOPIC, **more: Any) -> None:
-        """They say hello, too."""
+        """Connect peers, each named by a letter; each subscribes to the topic, unless it is None."""
         for peer in peers:
-            self.do("connect", peer=peer, protocol=protocol, **more)
+            self.add_step("connect", peer=peer, protocol=protocol, **more)
             if topic is not None:
                 self.rpc(peer, subscribe=[topic])
 
@@ -53,16 +53,16 @@ class RouterScript:
         return name
 
     def join(self, topic: str = TOPIC) -> None:
-        self.do("join", topic=topic)
+        self.add_step("join", topic=topic)
 
     def publish(self, name: str, size: int = 10, topic: str = TOPIC) -> None:
-        self.do("publish", message=self.message(name, size, topic, NODE))
+        self.add_step("publish", message=self.message(name, size, topic, NODE))
 
     def rpc(self, peer: str, **parts: Any) -> None:
-        self.do("rpc", peer=peer, rpc=parts)
+        self.add_step("rpc", peer=peer, rpc=parts)
 
-    def bring(self, peer: str, *names: str, size: int = 10) -> None:
-        """The peer sends messages."""
+    def receive(self, peer: str, *names: str, size: int = 10) -> None:
+        """Let the router receive messages of another author from a peer, in one RPC."""
         self.rpc(peer, messages=[self.message(name, size, author="author") for name in names])
 
     def graft(self, peers: str, topic: str = TOPIC) -> None:
@@ -71,15 +71,15 @@ class RouterScript:
 
     def rate(self, **scores: float) -> None:
         for peer, score in scores.items():
-            self.do("application_score", peer=peer, score=score)
+            self.add_step("application_score", peer=peer, score=score)
 
     def heartbeat(self, times: int = 1, every: int = SECOND) -> None:
         for _ in range(times):
             self.at += every
-            self.do("heartbeat")
+            self.add_step("heartbeat")
 
     def vector(self) -> dict[str, Any]:
-        """With what is expected after each step."""
+        """Return the vector, with the changes that are expected after each step."""
         made = {**self.about, "parameters": self.parameters, "messages": self.messages, "steps": self.steps}
         played = {name: self._played(made, name) for name in IMPLEMENTATIONS}
         steps: list[dict[str, Any]] = []
@@ -90,14 +90,14 @@ class RouterScript:
         return {**made, "steps": steps}
 
     def _played(self, made: Mapping[str, Any], implementation: str) -> list[dict[str, Any]]:
-        runs = [_changes(made, implementation, seed) for seed in SEEDS]
+        runs = [_recorded_changes(made, implementation, seed) for seed in SEEDS]
         return [
-            _agreed([run[number] for run in runs], f"{self.about['name']}, step {number}")
+            _common_changes([run[number] for run in runs], f"{self.about['name']}, step {number}")
             for number in range(len(self.steps))
         ]
 
 
-def _changes(made: Mapping[str, Any], implementation: str, seed: int) -> list[dict[str, Any]]:
+def _recorded_changes(made: Mapping[str, Any], implementation: str, seed: int) -> list[dict[str, Any]]:
     run, before = RouterRun(made, implementation, seed), StepResult()
     found: list[dict[str, Any]] = []
     for number, step in enumerate(made["steps"]):
@@ -107,8 +107,8 @@ def _changes(made: Mapping[str, Any], implementation: str, seed: int) -> list[di
     return found
 
 
-def _agreed(runs: Sequence[dict[str, Any]], place: str) -> dict[str, Any]:
-    """Return what holds in all runs of a step."""
+def _common_changes(runs: Sequence[dict[str, Any]], place: str) -> dict[str, Any]:
+    """Return the changes that all runs of a step have in common, and the number of drawn peers."""
     first = runs[0]
     if all(run == first for run in runs):
         return first
@@ -122,7 +122,7 @@ def _agreed(runs: Sequence[dict[str, Any]], place: str) -> dict[str, Any]:
         elif name in ("mesh", "fanout"):
             found |= _drawn_peers(name, values, place)
         elif name != "backoffs":
-            raise ValueError(f"{place}: {name} depends on chance")
+            raise ValueError(f"{place}: {name} depends on the seed")
     if "some" in found:
         found.pop("backoffs", None)
     return found
@@ -136,7 +136,7 @@ def _drawn_rpcs(runs: Sequence[dict[str, Any]], place: str) -> dict[str, Any]:
         among = [peer for peer in peers if peer not in certain and any(run.get(peer) == rpc for run in runs)]
         counts = {sum(run.get(peer) == rpc for peer in among) for run in runs}
         if len(counts) > 1:
-            raise ValueError(f"{place}: {sorted(counts)} peers are sent {rpc}")
+            raise ValueError(f"{place}: the number of peers that get {rpc} depends on the seed: {sorted(counts)}")
         groups.append({"count": counts.pop(), "among": among, "rpc": rpc})
     return ({"rpcs": certain} if certain else {}) | {"some": groups}
 
@@ -158,7 +158,7 @@ def _drawn_peers(name: str, runs: Sequence[dict[str, list[str]]], place: str) ->
             sets = [set(run.get(topic, [])) for run in runs]
             sizes = {len(each) for each in sets}
             if len(sizes) > 1:
-                raise ValueError(f"{place}: {name} of {topic} has {sorted(sizes)} peers")
+                raise ValueError(f"{place}: the size of {name} of {topic} depends on the seed: {sorted(sizes)}")
             of, shared = sorted(set.union(*sets)), sorted(set.intersection(*sets))
             drawn[topic] = {"size": sizes.pop(), "of": of, "with": shared}
     return ({name: certain} if certain else {}) | {f"{name}_some": drawn}

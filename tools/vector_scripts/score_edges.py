@@ -1,10 +1,10 @@
-"""Scores at their edges: where a moment, a sender or a state decides."""
+"""Vectors of scores at limits: ends of times and windows, repeated events, peers outside the mesh."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vector_scripts.score_script import MS, SECOND, STILL, TOPIC, ScoreScript
+from vector_scripts.score_script import MS, NO_DECAY, SECOND, TOPIC, ScoreScript
 
 MEMBER = {"TimeInMeshWeight": 1, "TimeInMeshCap": 100}
 EXPECTED = {
@@ -21,32 +21,34 @@ def scripts() -> Iterator[ScoreScript]:
     yield whole_quanta()
     yield grafted_again()
     yield activation()
-    yield after_the_mesh()
+    yield deficit_after_prune()
     yield second_prune()
     yield window()
     yield copies_count_once()
-    yield copies_of_strangers()
-    yield verdicts_are_final()
+    yield outside_the_mesh()
+    yield one_verdict()
     yield blame_for_copies()
-    yield signatures_leave_no_record()
+    yield bad_signatures()
     yield records_end()
     yield own_messages()
-    yield unscored_topics()
+    yield other_topics()
     yield topic_cap()
-    yield zero()
+    yield decay_to_zero()
     yield misbehaviour_threshold()
     yield unknown_peers()
 
 
-def script_of(name: str, description: str, peers: str, section: str, topic=None, **own) -> ScoreScript:
-    """With these peers connected."""
+def connected_script(name: str, description: str, peers: str, section: str, topic=None, **own) -> ScoreScript:
+    """Return a script whose peers are connected."""
     script = ScoreScript(name, description, peers, topic, specification=f"v1.1, {section}", **own)
     script.connect(*peers)
     return script
 
 
 def whole_quanta() -> ScoreScript:
-    script = script_of("whole-quanta", "Quanta that are over count, as of the last refresh.", "A", "P₁", MEMBER)
+    script = connected_script(
+        "whole-quanta", "Only complete quanta count, as of the last refresh.", "A", "P₁", MEMBER
+    )
     script.graft("A")
     for script.at in (SECOND - 1, SECOND, 2_750 * MS):
         script.refresh()
@@ -56,7 +58,9 @@ def whole_quanta() -> ScoreScript:
 
 
 def grafted_again() -> ScoreScript:
-    script = script_of("grafted-again", "The time in the mesh begins again with each GRAFT.", "A", "P₁", MEMBER)
+    script = connected_script(
+        "grafted-again", "The time in the mesh begins again with each GRAFT.", "A", "P₁", MEMBER
+    )
     script.graft("A")
     script.at = 3 * SECOND
     script.refresh()
@@ -69,26 +73,28 @@ def grafted_again() -> ScoreScript:
 
 def activation() -> ScoreScript:
     own = {**EXPECTED, "MeshMessageDeliveriesActivation": SECOND}
-    script = script_of("activation", "Deliveries are expected when more than the activation is over.", "A", "P₃", own)
+    script = connected_script(
+        "activation", "Deliveries are expected after the activation, not yet at its end.", "A", "P₃", own
+    )
     script.graft("A")
     for script.at in (SECOND, SECOND + 1):
         script.refresh()
-    script.bring("A", 4)
-    script.bring("A", 8, "n")
+    script.deliver_first("A", 4)
+    script.deliver_first("A", 8, "n")
     return script
 
 
-def after_the_mesh() -> ScoreScript:
-    script = script_of(
+def deficit_after_prune() -> ScoreScript:
+    script = connected_script(
         "deficit-after-prune",
-        "Who has left the mesh lacks nothing there; with go the deficit goes on until the next GRAFT, and grows as "
+        "A peer that has left the mesh has no deficit; with go the deficit stays until the next GRAFT, and grows as "
         "deliveries decay.",
         "A",
         "P₃",
         {**EXPECTED, "MeshMessageDeliveriesDecay": 0.5},
     )
     script.graft("A")
-    script.bring("A", 4)
+    script.deliver_first("A", 4)
     script.at = SECOND
     script.refresh()
     script.prune("A")
@@ -99,8 +105,8 @@ def after_the_mesh() -> ScoreScript:
 
 
 def second_prune() -> ScoreScript:
-    script = script_of(
-        "second-prune", "A PRUNE of a peer that has left counts nothing; with go it counts again.", "A", "P₃ᵦ", STICKY
+    script = connected_script(
+        "second-prune", "A PRUNE of a peer outside the mesh adds no P₃ᵦ; with go it does.", "A", "P₃ᵦ", STICKY
     )
     script.graft("A")
     script.at = SECOND
@@ -112,7 +118,7 @@ def second_prune() -> ScoreScript:
 
 
 def window() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "window",
         "A copy counts up to the end of the window after the verdict.",
         "ABC",
@@ -133,9 +139,9 @@ def window() -> ScoreScript:
 
 
 def copies_count_once() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "copies-count-once",
-        "Of copies by one peer the first counts, before and after the verdict.",
+        "Only the first copy from each peer counts, before and after the verdict.",
         "ABC",
         "P₃",
         EXPECTED,
@@ -153,25 +159,25 @@ def copies_count_once() -> ScoreScript:
     return script
 
 
-def copies_of_strangers() -> ScoreScript:
+def outside_the_mesh() -> ScoreScript:
     own = {**EXPECTED, "FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 2}
-    script = script_of(
+    script = connected_script(
         "outside-the-mesh",
-        "Who is in no mesh gets credit for being first alone.",
+        "A peer outside the mesh gets credit for first deliveries only.",
         "AB",
         "P₂",
         own,
     )
-    script.bring("A", 3)
+    script.deliver_first("A", 3)
     script.graft("A")
     script.at = MS
     script.refresh()
-    script.bring("A", 3, "n")
+    script.deliver_first("A", 3, "n")
     return script
 
 
-def verdicts_are_final() -> ScoreScript:
-    script = script_of(
+def one_verdict() -> ScoreScript:
+    script = connected_script(
         "one-verdict",
         "The first verdict of a message holds: later ones blame no peer and credit no copies.",
         "ABC",
@@ -199,7 +205,7 @@ def verdicts_are_final() -> ScoreScript:
 
 
 def blame_for_copies() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "blame-for-copies", "Each copy of an invalid message counts, also by peers in no mesh.", "ABC", "P₄", BLAMED
     )
     script.graft("B")
@@ -212,10 +218,10 @@ def blame_for_copies() -> ScoreScript:
     return script
 
 
-def signatures_leave_no_record() -> ScoreScript:
-    script = script_of(
+def bad_signatures() -> ScoreScript:
+    script = connected_script(
         "bad-signatures",
-        "A bad signature or one's own message is blamed at once, and says nothing about the message.",
+        "An invalid signature or the node's own message is blamed at once, and is no verdict about the message.",
         "AB",
         "P₄",
         {**BLAMED, "FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 9},
@@ -229,9 +235,9 @@ def signatures_leave_no_record() -> ScoreScript:
 
 
 def records_end() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "records-end",
-        "After SeenMsgTTL nothing is known of a message: a copy is no copy of it, and a verdict counts again.",
+        "After SeenMsgTTL the record of an invalid message is removed, and a copy is not blamed.",
         "AB",
         "P₄",
         BLAMED,
@@ -246,9 +252,9 @@ def records_end() -> ScoreScript:
 
 
 def own_messages() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "own-messages",
-        "Copies of a message of one's own count as deliveries; no peer is first.",
+        "Copies of the node's own message count as deliveries within the window; no peer is first.",
         "AB",
         "P₃",
         EXPECTED,
@@ -256,15 +262,17 @@ def own_messages() -> ScoreScript:
     script.graft(*"AB")
     script.at = MS
     script.refresh()
-    script.do("deliver_own", topic=TOPIC, message="m")
+    script.add_step("deliver_own", topic=TOPIC, message="m")
     script.duplicate("A", "m")
     script.at += 20 * MS
     script.duplicate("B", "m")
     return script
 
 
-def unscored_topics() -> ScoreScript:
-    script = script_of("other-topics", "A topic without parameters counts nothing.", "A", "Topic Parameters", BLAMED)
+def other_topics() -> ScoreScript:
+    script = connected_script(
+        "other-topics", "Nothing is counted in a topic without parameters.", "A", "Topic Parameters", BLAMED
+    )
     script.graft("A", topic="other")
     script.validate("m", "other")
     script.deliver("A", "m", "other")
@@ -274,10 +282,10 @@ def unscored_topics() -> ScoreScript:
 
 
 def topic_cap() -> ScoreScript:
-    good = {**STILL, "FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 100, **BLAMED}
+    good = {**NO_DECAY, "FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 100, **BLAMED}
     script = ScoreScript(
         "topic-cap",
-        "The cap bounds what all topics together give, and no loss; in addition other parts count.",
+        "The cap bounds the sum of all topics above, not below, and without the other parts of a score.",
         "A",
         topics={TOPIC: {**good, "TopicWeight": 0.5}, "sport": {**good, "TopicWeight": 2}},
         specification="v1.1, TopicScoreCap",
@@ -289,26 +297,28 @@ def topic_cap() -> ScoreScript:
         for topic in (TOPIC, "sport"):
             script.validate(f"{topic}{number}", topic)
             script.deliver("A", f"{topic}{number}", topic)
-    script.do("application_score", peer="A", score=3)
+    script.add_step("application_score", peer="A", score=3)
     for number in range(3):
         script.reject("A", f"bad{number}", "invalid_signature", "sport")
     return script
 
 
-def zero() -> ScoreScript:
+def decay_to_zero() -> ScoreScript:
     own = {"FirstMessageDeliveriesWeight": 1, "FirstMessageDeliveriesCap": 9, "FirstMessageDeliveriesDecay": 0.5}
-    script = script_of("decay-to-zero", "Below DecayToZero a counter is 0; at it, it is not.", "A", "Parameter Decay",
-                     own, DecayToZero=0.25, BehaviourPenaltyWeight=-1, BehaviourPenaltyDecay=0.4)  # fmt: skip
-    script.bring("A", 1)
-    script.do("behaviour_penalty", peer="A", count=1)
+    script = connected_script(
+        "decay-to-zero", "A counter below DecayToZero becomes 0; an equal counter stays.", "A", "Parameter Decay",
+        own, DecayToZero=0.25, BehaviourPenaltyWeight=-1, BehaviourPenaltyDecay=0.4,
+    )  # fmt: skip
+    script.deliver_first("A", 1)
+    script.add_step("behaviour_penalty", peer="A", count=1)
     script.refresh(4)
     return script
 
 
 def misbehaviour_threshold() -> ScoreScript:
-    script = script_of(
+    script = connected_script(
         "behaviour-threshold",
-        "What is beyond the threshold is squared; the specification has none, so it is 0 there.",
+        "The excess over the threshold is squared; the specification has no threshold, and 0 is used.",
         "A",
         "P₇",
         BehaviourPenaltyWeight=-2,
@@ -316,22 +326,22 @@ def misbehaviour_threshold() -> ScoreScript:
         BehaviourPenaltyThreshold=2,
     )
     for count in (2, 1, 3):
-        script.do("behaviour_penalty", peer="A", count=count)
+        script.add_step("behaviour_penalty", peer="A", count=count)
     script.refresh()
     return script
 
 
 def unknown_peers() -> ScoreScript:
-    script = script_of(
-        "unknown-peers", "Of peers that never connected nothing is counted.", "A", "Peer Scoring", BLAMED
+    script = connected_script(
+        "unknown-peers", "Nothing is counted for peers that never connected.", "A", "Peer Scoring", BLAMED
     )
     script.peers.append("X")
     script.graft("X")
     script.validate("m")
     script.duplicate("X", "m")
     script.reject("X", "m", "validation_failed")
-    script.do("behaviour_penalty", peer="X", count=3)
+    script.add_step("behaviour_penalty", peer="X", count=3)
     script.prune("X")
-    script.do("disconnect", peer="X")
+    script.add_step("disconnect", peer="X")
     script.connect("X")
     return script

@@ -1,4 +1,4 @@
-"""Scripts for vectors of scores: what happens is written down, and what comes of it recorded from our scorer."""
+"""Scripts for vectors of scores: a script has the events; the expected scores are those of our scorer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hearsay.vectors.score_run import IMPLEMENTATIONS, SPECIFICATION, Step, new_
 MS = 1_000
 SECOND = 1_000_000
 OTHERS = tuple(name for name in IMPLEMENTATIONS if name != SPECIFICATION)
-STILL = {
+NO_DECAY = {
     "TopicWeight": 1,
     "TimeInMeshQuantum": SECOND,
     "FirstMessageDeliveriesDecay": 1,
     "MeshMessageDeliveriesDecay": 1,
     "InvalidMessageDeliveriesDecay": 1,
 }
-"""A topic in which nothing counts yet and nothing decays, as go's tests have it."""
+"""Topic parameters with which nothing counts and nothing decays, as in go's tests; scripts add weights."""
 TOPIC = "news"
 
 
 class ScoreScript:
-    """A vector in the making. Events are methods; `at` is the time of the next one."""
+    """A vector under construction. Each method adds events, at the time `at` (µs)."""
 
     def __init__(
         self,
@@ -37,52 +37,54 @@ class ScoreScript:
     ) -> None:
         self.about = {"name": name, "description": description, "specification": specification}
         own = {"DecayInterval": SECOND, "DecayToZero": 0.01, "SeenMsgTTL": 120 * SECOND, **peer}
-        named = {TOPIC: {**STILL, **(topic or {})}} if topics is None else topics
+        named = {TOPIC: {**NO_DECAY, **(topic or {})}} if topics is None else topics
         self.parameters = {**own, "Topics": named}
         self.peers = list(peers)
         self.steps: list[dict[str, Any]] = []
         self.at = 0
         self._with_parts = with_parts
 
-    def do(self, event: str, **more: Any) -> None:
+    def add_step(self, event: str, **more: Any) -> None:
         self.steps.append({"at": self.at, "event": event, **more})
 
     def connect(self, *peers: str, addresses: Sequence[str] = ()) -> None:
         for peer in peers:
-            self.do("connect", peer=peer, addresses=list(addresses))
+            self.add_step("connect", peer=peer, addresses=list(addresses))
 
     def graft(self, *peers: str, topic: str = TOPIC) -> None:
         for peer in peers:
-            self.do("graft", peer=peer, topic=topic)
+            self.add_step("graft", peer=peer, topic=topic)
 
     def prune(self, *peers: str, topic: str = TOPIC) -> None:
         for peer in peers:
-            self.do("prune", peer=peer, topic=topic)
+            self.add_step("prune", peer=peer, topic=topic)
 
     def validate(self, message: str, topic: str = TOPIC) -> None:
-        self.do("validate", topic=topic, message=message)
+        self.add_step("validate", topic=topic, message=message)
 
     def deliver(self, peer: str, message: str, topic: str = TOPIC) -> None:
-        self.do("deliver", peer=peer, topic=topic, message=message)
+        self.add_step("deliver", peer=peer, topic=topic, message=message)
 
     def duplicate(self, peer: str, message: str, topic: str = TOPIC) -> None:
-        self.do("duplicate", peer=peer, topic=topic, message=message)
+        self.add_step("duplicate", peer=peer, topic=topic, message=message)
 
     def reject(self, peer: str, message: str, reason: str, topic: str = TOPIC) -> None:
-        self.do("reject", peer=peer, topic=topic, message=message, reason=reason)
+        self.add_step("reject", peer=peer, topic=topic, message=message, reason=reason)
 
-    def bring(self, peer: str, count: int, prefix: str = "m") -> None:
-        """Messages that this peer is first to bring, and that are accepted at once."""
+    def deliver_first(self, peer: str, count: int, prefix: str = "m") -> None:
+        """Let a peer be the first to deliver some messages, which are accepted at once."""
         for number in range(count):
             self.validate(f"{prefix}{number}")
             self.deliver(peer, f"{prefix}{number}")
 
     def refresh(self, times: int = 1) -> None:
         for _ in range(times):
-            self.do("refresh")
+            self.add_step("refresh")
 
     def vector(self, of_others: Mapping[str, Sequence[Mapping[str, float]]] | None = None) -> dict[str, Any]:
-        """With what is expected after each step; `of_others` has scores that were recorded from others."""
+        """Return the vector, with the scores that change after each step. `of_others` has recorded scores of other
+        implementations after each step.
+        """
         played = {name: self._played(name) for name in IMPLEMENTATIONS}
         played |= {name: [_scores(each) for each in steps] for name, steps in (of_others or {}).items()}
         nothing = {"score": 0.0, "parts": {}} if self._with_parts else {"score": 0.0}
@@ -109,10 +111,10 @@ class ScoreScript:
         found: list[dict[str, Any]] = []
         for step in self.steps:
             perform(scorer, step)
-            found.append({peer: self._worth(scorer, peer, step) for peer in self.peers})
+            found.append({peer: self._score_and_parts(scorer, peer, step) for peer in self.peers})
         return found
 
-    def _worth(self, scorer: Any, peer: str, step: Step) -> dict[str, Any]:
+    def _score_and_parts(self, scorer: Any, peer: str, step: Step) -> dict[str, Any]:
         own: dict[str, Any] = {"score": scorer.score(peer, step["at"])}
         if self._with_parts:
             own["parts"] = _nested(parts_by_path(scorer.parts(peer, step["at"])))
@@ -120,7 +122,7 @@ class ScoreScript:
 
 
 def _nested(parts: Mapping[str, float]) -> dict[str, Any]:
-    """Return the parts that are not 0, as vectors have them: those of a topic in an object of the topic."""
+    """Return the parts that are not 0 in the form of vectors: those of a topic are in an object of the topic."""
     found: dict[str, Any] = {path: part for path, part in parts.items() if part and not path.startswith("topics.")}
     for path, part in parts.items():
         if part and path.startswith("topics."):
