@@ -74,10 +74,10 @@ def measure_page(url: str, profile: Path) -> str:
         page = Page(browser, dark=False, width=1280, calm=False)
         page.visit(url)
         page.until("document.getElementById('frames').textContent.includes('median of 120')")
-        began, spent = monotonic(), cpu_seconds(browser.process)
+        began, spent = monotonic(), cpu_seconds(browser.pid)
         page.value(f"new Promise(done => setTimeout(done, {1000 * SECONDS}))")
         said: str = page.value("document.getElementById('frames').textContent")
-        each = 1000 * (cpu_seconds(browser.process) - spent) / (float(said.split()[0]) * (monotonic() - began))
+        each = 1000 * (cpu_seconds(browser.pid) - spent) / (float(said.split()[0]) * (monotonic() - began))
         renderer = """(() => {
           const gl = document.createElement('canvas').getContext('webgl');
           const named = gl && gl.getExtension('WEBGL_debug_renderer_info');

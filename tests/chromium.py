@@ -72,11 +72,12 @@ class Browser:
             self.events.append(message)
 
     @property
-    def process(self) -> int:
+    def pid(self) -> int:
         """The pid of the browser's first process."""
         return self._process.pid
 
     def wait_for(self, method: str) -> dict[str, Any]:
+        """Return the first event of a kind that is stored or arrives."""
         end_s = time.monotonic() + PATIENCE_S
         while True:
             for event in self.events:
@@ -98,14 +99,14 @@ class Browser:
             ready, _, _ = select.select([self._read], [], [], max(0, end_s - time.monotonic()))
             assert ready, f"{awaited}: no answer for {PATIENCE_S} s"
             chunk = os.read(self._read, 1 << 20)
-            assert chunk, "Chromium said nothing more"
+            assert chunk, "Chromium has closed its pipe"
             self._buffer += chunk
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
 
 
 class Page:
-    """An open page."""
+    """An open page of a width in CSS pixels. `calm` requests reduced motion."""
 
     def __init__(self, browser: Browser, *, dark: bool, width: int, calm: bool) -> None:
         self._browser = browser
@@ -130,7 +131,7 @@ class Page:
         self._call("Page.navigate", url=address)
         self._browser.wait_for("Page.loadEventFired")
 
-    def seen(self, selector: str) -> list[str]:
+    def visible_texts(self, selector: str) -> list[str]:
         """Return the texts of the visible elements that a selector matches."""
         wanted = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
         found: list[str] = self.value(f"{wanted}.map(e => e.textContent)")
@@ -154,6 +155,7 @@ class Page:
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def value(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression, as JSON; await it if it is a promise."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -185,8 +187,8 @@ class Page:
         sent = [event for event in self._browser.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
-    def complaints(self) -> list[Any]:
-        """Return errors and warnings of the console, and violations of the page's own policy."""
+    def console_messages(self) -> list[Any]:
+        """Return exceptions, calls of `console`, and entries of the log, such as violations of the page's policy."""
         wanted = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [event["params"] for event in self._browser.events if event.get("method") in wanted]
 
@@ -224,7 +226,7 @@ def require_charts_that_fit(page: Page) -> None:
     assert page.value(f"{charts}.filter(e => {drawn} < 0.95 * e.parentElement.clientWidth - 40).length") == 0
 
 
-def opened(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:
+def open_page(browser: Browser, file: Path, *, dark: bool = False, width: int = 1280, calm: bool = False) -> Page:
     page = Page(browser, dark=dark, width=width, calm=calm)
     page.open(file)
     return page

@@ -41,7 +41,7 @@ def for_the_whole_session() -> Iterator[None]:
 
 def processes() -> list[str]:
     """Return a line for each process that a test started and that does not end."""
-    return [line_of(pid) for pid in sorted(marked()) if not ends_within(pid, PATIENCE_S)]
+    return [description(pid) for pid in sorted(marked()) if not ends_within(pid, PATIENCE_S)]
 
 
 def marked() -> set[int]:
@@ -56,7 +56,7 @@ def jvm_of_this_process() -> list[int]:
     return [] if jvm is None else [jvm, *descendants(jvm)]
 
 
-def line_of(pid: int) -> str:
+def description(pid: int) -> str:
     test = next(
         (value for value in read(pid, "environ").split(b"\0") if value.startswith(b"PYTEST_CURRENT_TEST")), b""
     )
@@ -64,18 +64,18 @@ def line_of(pid: int) -> str:
 
 
 def ports() -> set[int]:
-    """Return the TCP ports on which this process listens, without those of the session."""
+    """Return the TCP ports on which this process listens, without those that are exempt for the session."""
     found = set()
     for file in Path("/proc/self/fd").iterdir():
         try:
             held = os.readlink(file).startswith("socket:")
-            found |= port_of(int(file.name)) if held else set()
-        except OSError:  # closed since, as the one that lists this folder is
+            found |= listening_port(int(file.name)) if held else set()
+        except OSError:  # closed since, such as the descriptor that lists this folder
             continue
     return found - _kept_ports
 
 
-def port_of(descriptor: int) -> set[int]:
+def listening_port(descriptor: int) -> set[int]:
     """Return the port of a socket that listens by TCP, as a set; empty for other sockets."""
     with socket.socket(fileno=os.dup(descriptor)) as held:
         if held.family not in INTERNET or not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):

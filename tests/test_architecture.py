@@ -1,4 +1,4 @@
-"""The arrows of ARCHITECTURE.md: imports point one way, and the core knows the standard library alone."""
+"""The imports that ARCHITECTURE.md allows: they point one way, and the core imports the standard library alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hearsay"
 EVERYWHERE = {"version", "foreign_files", "listener", "user_errors", "metrics", "number_text"}
-"""Files that every room may import."""
+"""Modules that every package may import."""
 MAY_IMPORT = {
     "version": set(),
     "foreign_files": set(),
@@ -70,7 +70,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All of them, at any depth: imports stand in no expression, and most of a tree is expressions."""
+    """Yield the statements of a tree at any depth, but no expressions: they have no imports, and are many."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         for node in getattr(tree, name, ()):
             if isinstance(node, ast.stmt):
@@ -90,37 +90,37 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def room_of(path: Path) -> str:
-    """A folder, or a file next to the folders."""
+def package_of(path: Path) -> str:
+    """Return the package of a file, or the module next to the packages."""
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
-def test_every_room_has_its_rule():
-    assert {room_of(path) for path in MODULES} == set(MAY_IMPORT)
+def test_every_package_has_its_rule():
+    assert {package_of(path) for path in MODULES} == set(MAY_IMPORT)
 
 
-def too_much(paths: Iterable[Path], wrong: Callable[[Path], set[str]]) -> dict[str, set[str]]:
-    """Return what is wrong with files, by file; those that are right are not in it."""
+def wrong_by_file(paths: Iterable[Path], wrong: Callable[[Path], set[str]]) -> dict[str, set[str]]:
+    """Return the wrong imports by file, for the files that have any."""
     return {str(path.relative_to(SOURCE)): found for path in paths if (found := wrong(path))}
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_imports_point_one_way(room):
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_point_one_way(package):
     def above(path: Path) -> set[str]:
-        rooms = {name.split(".")[1] for name in imported(path) if name.startswith("hearsay.")}
-        return rooms - MAY_IMPORT[room] - EVERYWHERE
+        packages = {name.split(".")[1] for name in imported(path) if name.startswith("hearsay.")}
+        return packages - MAY_IMPORT[package] - EVERYWHERE
 
-    assert too_much((path for path in MODULES if room_of(path) == room), above) == {}
+    assert wrong_by_file((path for path in MODULES if package_of(path) == package), above) == {}
 
 
 def test_the_core_imports_the_standard_library_alone():
     def outside(path: Path) -> set[str]:
         return {name.split(".")[0] for name in imported(path)} - {"hearsay"} - sys.stdlib_module_names
 
-    assert too_much(SOURCE.glob("core/**/*.py"), outside) == {}
+    assert wrong_by_file(SOURCE.glob("core/**/*.py"), outside) == {}
 
 
-INSIDE = {
+LAYERS = {
     "core": [{"language"}, {"rules"}, {"shell"}, {"scores"}, {"flooding", "mesh", "episub"}, {"registry"}],
     "trace": [{"language"}, {"folder"}, {"reader"}, {"compare_runs", "run_series"}],
     "sim": [
@@ -197,24 +197,24 @@ INSIDE = {
         {"answers"},
     ],
 }
-"""The rooms in a room, lowest first; those of one line know nothing of each other."""
+"""The layers of a package, the lowest first. Names in one layer do not import each other."""
 
 
-@pytest.mark.parametrize("room", INSIDE)
-def test_imports_point_one_way_inside_a_room_too(room):
-    floors = {name: floor for floor, names in enumerate(INSIDE[room]) for name in names}
-    inside = "hearsay." + room.replace("/", ".") + "."
+@pytest.mark.parametrize("package", LAYERS)
+def test_imports_point_one_way_inside_a_package_too(package):
+    layers = {name: layer for layer, names in enumerate(LAYERS[package]) for name in names}
+    inside = "hearsay." + package.replace("/", ".") + "."
 
     def not_below(path: Path) -> set[str]:
-        own = path.relative_to(SOURCE / room).with_suffix("").parts[0]
+        own = path.relative_to(SOURCE / package).with_suffix("").parts[0]
         used = {name.removeprefix(inside).split(".")[0] for name in imported(path) if name.startswith(inside)} - {own}
-        return {name for name in used if own in floors and floors.get(name, 99) >= floors[own]}
+        return {name for name in used if own in layers and layers.get(name, 99) >= layers[own]}
 
-    paths = sorted(set((SOURCE / room).rglob("*.py")) - {SOURCE / room / "__init__.py"})
-    assert too_much(paths, not_below) == {}
+    paths = sorted(set((SOURCE / package).rglob("*.py")) - {SOURCE / package / "__init__.py"})
+    assert wrong_by_file(paths, not_below) == {}
 
 
-def test_no_file_imports_itself_by_way_of_others():
+def test_no_imports_form_a_cycle():
     names = {".".join(("hearsay", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
     graph = {name: {other for other in imported(path) if other in names} for name, path in names.items()}
     free = set(graph)

@@ -1,11 +1,11 @@
-"""Tests of what `make bench` writes: below its heading, and nothing else."""
+"""`make bench` replaces the section of the last run on a page, and nothing else."""
 
 from __future__ import annotations
 
 import record
 
 
-def test_what_is_written_by_hand_stays_and_the_last_run_is_replaced(tmp_path):
+def test_only_the_section_of_the_last_run_is_replaced(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A bench\n\nBy hand.\n", encoding="utf-8")
     record.replace_last_run(page, f"{record.LAST_RUN}\nfirst\n")
@@ -19,7 +19,7 @@ def test_every_bench_has_its_script_and_its_page():
         assert bench.page.read_text(encoding="utf-8").startswith("# ")
 
 
-def test_the_index_is_what_the_pages_say():
+def test_the_index_agrees_with_the_pages():
     index = record.PAGES / "index.md"
     before = index.read_text(encoding="utf-8")
     assert record.updated_index(before) == before

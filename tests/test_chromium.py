@@ -1,4 +1,4 @@
-"""A browser that sends events and never answers: the caller gets an error that says so."""
+"""A browser that sends events but no answer ends in an error that says so."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import chromium
 @pytest.mark.parametrize(
     "asked", [lambda browser: browser.call("Page.enable"), lambda browser: browser.wait_for("Page.load")]
 )
-def test_events_are_no_answer(asked, tmp_path, monkeypatch):
+def test_events_without_an_answer_end_in_an_error(asked, tmp_path, monkeypatch):
     monkeypatch.setattr(chromium, "PATIENCE_S", 0.1)
-    program = tmp_path / "chatterbox"
+    program = tmp_path / "events"
     program.write_text('#!/bin/sh\nwhile printf \'{"method":"Network.dataReceived"}\\0\' >&4; do :; done\n')
     program.chmod(0o755)
     with (

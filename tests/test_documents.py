@@ -1,4 +1,4 @@
-"""The programs in the documents run, one after the other as they stand there."""
+"""Programs in the documents run as printed; links, files and names in documents and docstrings exist."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ def test_the_programs_that_read_a_run(tmp_path, monkeypatch, capsys):
         assert duckdb.sql(question).fetchall()
 
 
-def kept_files(*patterns: str) -> list[Path]:
-    """Files under version control."""
+def tracked_files(*patterns: str) -> list[Path]:
+    """Return files under version control."""
     names = subprocess.check_output(["git", "ls-files", *patterns], cwd=DOCS.parent, text=True).splitlines()
     return [DOCS.parent / name for name in names if (DOCS.parent / name).is_file()]
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page, as those who render Markdown make them."""
+    """Return the anchors of the headings of a page, as renderers of Markdown make them."""
     lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 
 
 def test_every_link_of_a_page_leads_to_a_file_and_a_heading():
     broken = []
-    for page in kept_files("*.md"):
+    for page in tracked_files("*.md"):
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path, _, anchor = link.partition("#")
             target = page.parent / path if path else page
@@ -85,7 +85,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading():
 
 def test_every_page_that_is_named_exists():
     missing = []
-    for file in kept_files("*.md", "*.py", "*.toml", "Makefile"):
+    for file in tracked_files("*.md", "*.py", "*.toml", "Makefile"):
         for name in re.findall(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b", file.read_text(encoding="utf-8")):
             if not (DOCS.parent / name).is_file():
                 missing.append(f"{file.relative_to(DOCS.parent)}: {name}")
@@ -93,9 +93,9 @@ def test_every_page_that_is_named_exists():
 
 
 def test_modules_that_are_named_exist():
-    names = {path.name for path in kept_files("*.py")}
+    names = {path.name for path in tracked_files("*.py")}
     missing = []
-    for file in kept_files("*.md", "*.py"):
+    for file in tracked_files("*.md", "*.py"):
         if file.name != "CHANGELOG.md":
             for name in re.findall(r"`(?:[\w/]*/)?(\w+\.py)`", file.read_text(encoding="utf-8")):
                 if name not in names:
@@ -104,10 +104,10 @@ def test_modules_that_are_named_exist():
 
 
 def test_dotted_names_in_comments_and_docstrings_exist():
-    """Names below a package of this one, with or without `hearsay.` before them: modules and what is in them."""
+    """Names of modules and their members below `hearsay`, written with or without `hearsay.`."""
     packages = {path.parent.name for path in (DOCS.parent / "src/hearsay").glob("*/__init__.py")}
     missing = []
-    for file in kept_files("src/*.py", "tests/*.py", "tools/*.py", "bench/*.py"):
+    for file in tracked_files("src/*.py", "tests/*.py", "tools/*.py", "bench/*.py"):
         for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)(?:\(\))?`", file.read_text(encoding="utf-8")):
             first, _, rest = name.partition(".")
             path = f"hearsay.{rest}" if first == "hearsay" else f"hearsay.{name}"
@@ -119,7 +119,7 @@ def test_dotted_names_in_comments_and_docstrings_exist():
     assert missing == []
 
 
-def test_the_files_that_pages_of_the_root_name_exist():
+def test_files_that_pages_of_the_root_name_exist():
     """Paths from the root, or from src/hearsay; `…/*` is a pattern."""
     missing = []
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md"):
@@ -130,7 +130,7 @@ def test_the_files_that_pages_of_the_root_name_exist():
     assert missing == []
 
 
-def test_links_of_the_glossary_say_the_names_of_their_files():
+def test_links_of_the_glossary_have_the_names_of_their_files():
     links = re.findall(
         r"\[(\w+\.py)\]\([^)]*?(\w+\.py)\)", (DOCS / "reference/glossary.md").read_text(encoding="utf-8")
     )

@@ -1,4 +1,4 @@
-"""docs/questions.md: its commands are commands, and the lines below them are what they print."""
+"""docs/questions.md: its commands are valid, and print the lines below them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_all_questions_are_on_the_page_and_all_but_three_are_answered():
     assert sum(map(len, ASKED.values())) == PAGE.count("```sh\nhearsay ")
 
 
-def test_lines_of_comparisons_begin_with_the_headings_of_today():
+def test_lines_of_comparisons_begin_with_headings_of_metrics():
     headings = {metric.heading for metric in METRICS}
     lines = [line for runs in ASKED.values() for run in runs if run.words[0] == "compare" for line in run.lines]
     assert {re.split(" {2,}", line)[0] for line in lines} - headings == set()
@@ -51,7 +51,7 @@ def test_a_run_is_a_command_with_lines_of_its_output():
 
 @pytest.mark.thorough
 def test_a_question_asked_again_has_the_same_answer():
-    """The one whose answer takes the least CPU; a line that is not printed is found."""
+    """Question 13 takes the least CPU. A line that the command does not print is reported."""
     (run,) = ASKED[13]
     assert questions.missing([questions.Run(run.command, (*run.lines, "a line of another run"))]) == [
         "a line of another run"

@@ -1,4 +1,4 @@
-"""The plan of the test files names files that are there, each once."""
+"""tests/schedule.toml names existing files, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site's pages: nothing of a conversation is left out, links lead to pages, and the search finds them."""
+"""The pages of the site: conversations are complete, links lead to pages, and the search works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import site_pages
 from conversation_pages import conversations
 
-from chromium import opened
+from chromium import open_page
 
 ROOT = Path(__file__).parents[1]
 SPHINX = ROOT / "build" / "site-tools" / "bin" / "sphinx-build"
@@ -29,9 +29,9 @@ def site(tmp_path_factory) -> Path:
 def test_a_page_has_every_line_of_its_conversation(site, conversation):
     page = (site / "conversations" / f"{conversation.name}.md").read_text(encoding="utf-8")
     words = html.unescape(re.sub(r"<[^>]+>", "", page)).replace("\\", "").split()
-    said = [line for line in conversation.lines if not line.startswith("#")]
+    expected = [line for line in conversation.lines if not line.startswith("#")]
     shown = re.findall(r'<span class="\w+">(.*?)</span>', page)
-    assert [html.unescape(line) for line in shown if line != "&#8203;"] == [line for line in said if line]
+    assert [html.unescape(line) for line in shown if line != "&#8203;"] == [line for line in expected if line]
     for line in conversation.lines:
         if line.startswith("# Rules: "):
             assert all(rule in page for rule in conversation.rules)
@@ -69,18 +69,18 @@ def built(site, tmp_path_factory) -> Path:
 
 @pytest.mark.thorough
 def test_a_reader_searches_the_site_from_the_disk(built, browser):
-    page = opened(browser, built / "index.html")
+    page = open_page(browser, built / "index.html")
     form = page.value("document.querySelector('[name=q]').form.action")
     page.visit(f"{form}?q=idontwant")
     page.until("document.querySelectorAll('#search-results li a').length > 20")
     page.until("document.querySelector('#search-results').textContent.includes('finished')")
-    found = page.seen("#search-results li a")
+    found = page.visible_texts("#search-results li a")
     assert "gossipsub 1.2: IDONTWANT" in found
-    assert page.complaints() == []
+    assert page.console_messages() == []
     address = page.value("document.querySelectorAll('#search-results li a')[1].href")
     page.visit(address)
-    assert "IDONTWANT" in page.seen("h1")[0]
-    assert page.complaints() == []
+    assert "IDONTWANT" in page.visible_texts("h1")[0]
+    assert page.console_messages() == []
     page.visit((built / "search.html").as_uri() + "?q=nosuchwordanywhere")
     page.until("document.querySelector('#search-results').textContent.includes('did not match')")
     page.close()
@@ -88,7 +88,7 @@ def test_a_reader_searches_the_site_from_the_disk(built, browser):
 
 @pytest.mark.thorough
 def test_keyboard_and_screen_readers_reach_what_a_page_has(built, browser):
-    page = opened(browser, built / "guide/studies.html", width=400)
+    page = open_page(browser, built / "guide/studies.html", width=400)
     assert page.value("document.querySelectorAll('[role=heading]:not([aria-level])').length") == 0
     assert page.value("document.querySelectorAll('th p:empty').length") == 0
     assert page.value("[...document.querySelectorAll('aside')].map(e => e.ariaLabel)") == ["Pages", "On this page"]
@@ -102,9 +102,9 @@ def test_keyboard_and_screen_readers_reach_what_a_page_has(built, browser):
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [400, 1024, 1400])
 def test_no_page_of_the_site_scrolls_sideways(built, browser, width):
-    page = opened(browser, built / "index.html", width=width)
+    page = open_page(browser, built / "index.html", width=width)
     for name in ("index", "reference/scenario", "reference/tables", "guide/explain", "benchmarks/index"):
         page.open(built / f"{name}.html")
         assert page.value("document.documentElement.scrollWidth") <= width, name
-        assert page.complaints() == []
+        assert page.console_messages() == []
     page.close()

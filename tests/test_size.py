@@ -1,4 +1,4 @@
-"""Each package keeps its budget of code lines and files, and the counter counts what it says."""
+"""Each package keeps its budget of code lines and files; only code lines count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that the glossary tells to avoid do not spread: each place keeps its bound, and other places have none."""
+"""Each place keeps its bound on words that the glossary advises against; places without a bound have no such word."""
 
 from __future__ import annotations
 

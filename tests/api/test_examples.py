@@ -1,4 +1,4 @@
-"""Examples and pages use the front door, and the pages' programs run."""
+"""Examples and pages import public modules only, and the programs of the page of the API run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PUBLIC = ("routers", "partial", "pipeline", "ingest")
 API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 
 
-def deeper(program: str) -> set[str]:
-    """Modules of ours that a program imports in addition to `hearsay` itself."""
+def internal_imports(program: str) -> set[str]:
+    """Return the modules of the package that a program imports and that are not public."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Import):
@@ -36,13 +36,13 @@ def programs(page: str, language: str = "python") -> list[str]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_import_nothing_deeper(example):
-    assert deeper(example.read_text(encoding="utf-8")) == set()
+def test_examples_import_no_internal_module(example):
+    assert internal_imports(example.read_text(encoding="utf-8")) == set()
 
 
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
-    """Runs an example that ends with exit code 2 before it begins, in another folder; what it says on stderr."""
+    """Return a function that runs an example in another folder, requires exit code 2, and returns its stderr."""
 
     def run(name: str, *arguments: str) -> str:
         monkeypatch.chdir(tmp_path)
@@ -56,11 +56,13 @@ def refused(tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("odd", ["", "localhost:4001", "/ip4/127.0.0.1/tcp/99999/p2p/12D3", "/ip4/1.2.3/tcp/1", "/x"])
+@pytest.mark.parametrize(
+    "address", ["", "localhost:4001", "/ip4/127.0.0.1/tcp/99999/p2p/12D3", "/ip4/1.2.3/tcp/1", "/x"]
+)
 @pytest.mark.parametrize("words", ["chat.py", "columns.py --has 0-4", f"file_sharing.py fetch {'ab' * 32} copy"])
-def test_examples_say_in_a_line_what_is_odd_about_an_address(words, odd, refused):
+def test_examples_report_a_malformed_address_in_a_line(words, address, refused):
     name, *more = words.split()
-    said = refused(name, "--connect", odd, *more)
+    said = refused(name, "--connect", address, *more)
     assert re.fullmatch(r"[a-z_]+\.py: error: argument --connect: .*multiaddr.*", said.splitlines()[-1])
 
 
@@ -73,11 +75,11 @@ def test_examples_say_in_a_line_what_is_odd_about_an_address(words, odd, refused
         (["fetch", "ab" * 32, "no/such/folder/copy"], "'no/such/folder/copy': a file cannot be written there"),
     ],
 )
-def test_what_cannot_be_shared_or_fetched_is_said_at_once(words, said, refused):
+def test_a_file_that_cannot_be_shared_or_fetched_is_reported_before_the_node_starts(words, said, refused):
     assert refused("file_sharing.py", *words).splitlines()[-1].endswith(said)
 
 
-def test_programs_in_pages_import_nothing_deeper():
+def test_programs_in_pages_import_no_internal_module():
     pages = [path.read_text(encoding="utf-8") for path in PAGES]
     lines = [line for page in pages for program in programs(page) for line in program.splitlines()]
     assert [
@@ -85,7 +87,7 @@ def test_programs_in_pages_import_nothing_deeper():
     ] == []
 
 
-def test_the_page_has_every_name():
+def test_the_page_of_the_api_has_every_public_name():
     prose = re.sub(r"^```.*?^```", "", API, flags=re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", prose))))
     assert set(hearsay.__all__) <= named

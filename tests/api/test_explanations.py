@@ -1,4 +1,4 @@
-"""`hearsay.explain_message` says what the command says, and shows itself in notebooks."""
+"""`hearsay.explain_message` answers as `hearsay explain` does; notebooks show the answer as a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_question_is_answered_as_the_command_answers_it(run):
         assert shown.count("<table") == shown.count("</table>") == 1
 
 
-def test_what_the_run_does_not_know_is_said_in_a_line(run, tmp_path):
+def test_an_unknown_message_or_node_is_reported_in_a_line(run, tmp_path):
     with pytest.raises(ValueError, match=r"^99: no such message in .*; the nearest is 3$"):
         hearsay.explain_message(run, 99)
     with pytest.raises(ValueError, match=r"^77: no such node in "):

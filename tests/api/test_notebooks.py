@@ -1,4 +1,4 @@
-"""The notebooks run from their first cell to their last, in a folder of their own, and are kept without outputs."""
+"""The notebooks run from their first cell to their last, each in its own folder, and are stored without outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from test_examples import deeper
+from test_examples import internal_imports
 
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -26,19 +26,19 @@ def test_there_are_four_and_the_guide_names_them():
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
-def test_they_are_kept_as_they_are_written(book):
+def test_notebooks_are_stored_without_outputs(book):
     nbformat.validate(nbformat.read(book, as_version=4))
     for cell in cells(book, "code"):
         assert (cell.outputs, cell.execution_count) == ([], None)
-        assert deeper(cell.source) == set()
+        assert internal_imports(cell.source) == set()
 
 
 @pytest.mark.parametrize(
     "book", [pytest.param(book, marks=() if book.stem == QUICK else pytest.mark.thorough) for book in BOOKS],
     ids=lambda book: book.stem,
 )  # fmt: skip
-def test_it_runs(book, tmp_path):
-    """And again from its first cell, as notebooks do: what it made is there."""
+def test_a_notebook_runs_twice(book, tmp_path):
+    """Users run a notebook again from its first cell, when its files exist already."""
     read = nbformat.read(book, as_version=4)
     client = NotebookClient(read, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     code = [(place, cell) for place, cell in enumerate(read.cells) if cell.cell_type == "code"]

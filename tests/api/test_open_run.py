@@ -1,4 +1,4 @@
-"""`open_run`: rows and tables with names joined in, for pyarrow, pandas, polars and DuckDB."""
+"""`open_run`: rows and tables with the names of peers and topics, for pyarrow, pandas, polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def analysed(tmp_path_factory):
     return hearsay.open_run(folder)
 
 
-def test_a_run_says_what_it_is(run):
+def test_a_run_has_its_facts_and_tables(run):
     assert run.complete
     assert run.seed == 1
     assert run.summary["trace_hash"] == run.trace_hash
@@ -51,14 +51,14 @@ def test_rows_are_those_of_the_trace_with_names_behind_the_numbers(run):
     assert len(derived) == len(run.rows(events=["send_rpc"], kinds=["graft"]))
 
 
-def test_rows_of_what_is_not_there_are_refused_by_name(run):
+def test_an_unknown_event_or_peer_is_refused_by_name(run):
     with pytest.raises(ValueError, match="'delivered' is not one of publish, deliver"):
         run.rows(events=["delivered"])
     with pytest.raises(hearsay.RunFolderError, match="no peer is called 'stranger'"):
         run.rows(peers=["stranger"])
 
 
-def test_a_table_is_what_every_library_takes(run):
+def test_a_table_converts_to_each_library(run):
     rows = run.rows(events=["publish"])
     assert rows.arrow().num_rows == len(rows.pandas()) == rows.polars().height == len(list(rows)) == len(rows) == 3
     assert pyarrow.table(rows).schema == rows.arrow().schema
@@ -74,7 +74,7 @@ def test_tables_of_an_analysis_have_names_too(analysed):
         analysed.table("trafic")
 
 
-def test_a_table_that_was_not_made_says_how(run):
+def test_the_error_of_a_missing_table_names_the_command_that_makes_it(run):
     with pytest.raises(hearsay.RunFolderError, match="has no table headline; run hearsay analyze"):
         run.table("headline")
 
@@ -92,12 +92,12 @@ def test_what_is_not_installed_is_one_line(run, monkeypatch):
         run.sql("SELECT 1")
 
 
-def test_a_folder_that_is_no_run_says_so(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(hearsay.RunFolderError, match=r"is not a run folder: it has no manifest\.json"):
         hearsay.open_run(tmp_path)
 
 
-def test_a_table_shows_its_first_rows_and_escapes_what_is_in_them():
+def test_the_html_of_a_table_has_its_first_rows_escaped():
     table = hearsay.Table(pyarrow.table({"name": ["<b>"] * 11, "n": [None, *range(10)]}))
     shown = table._repr_html_()
     assert shown.count("&lt;b&gt;") == 10

@@ -1,4 +1,4 @@
-"""The promised interface stands in `snapshots/`, and a change of it is a line there.
+"""The public interface is recorded in `snapshots/`, so that each of its changes is a changed line there.
 
 `RENEW=1 .venv/bin/python -m pytest tests/api/test_snapshots.py` renews them; docs/reference/stability.md says
 what a change means.
@@ -39,18 +39,18 @@ from hearsay.trace.folder.arrow import ColumnBuilder, table_of
 from hearsay.trace.language.rows import no_rows
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
-ONE_AFTER_THE_OTHER = """
+RUN_COMMANDS = """
 import json, sys
 from click.testing import CliRunner
 from hearsay.cli.commands import hearsay
 done = {name: CliRunner().invoke(hearsay, arguments) for name, arguments in json.loads(sys.argv[1]).items()}
 print(json.dumps({name: [each.exit_code, each.stdout, each.stderr] for name, each in done.items()}))
 """
-"""Commands in one process, where they share the JVM of Spark."""
+"""A program that runs commands in one process, where they share the JVM of Spark, and prints their results."""
 SMALL = ("--preset", "r1", "--nodes", "20", "--messages", "1")
 
 
-def agrees(name: str, text: str) -> None:
+def require_snapshot(name: str, text: str) -> None:
     file = SNAPSHOTS / name
     if os.environ.get("RENEW"):
         file.write_text(text, encoding="utf-8")
@@ -58,15 +58,15 @@ def agrees(name: str, text: str) -> None:
 
 
 def signature(value: Any) -> str:
-    """Without defaults that are objects of the machine; annotations as they are written."""
+    """Return the signature, with annotations as they are written; `(…)` if it has none."""
     try:
         return str(inspect.signature(value))
     except (TypeError, ValueError):
         return "(…)"
 
 
-def own_and_hidden(value: type, exported: set[type]) -> dict[str, Any]:
-    """Return what a class has of its own, and of bases that are not promised themselves."""
+def public_members(value: type, exported: set[type]) -> dict[str, Any]:
+    """Return the members that a class has itself, or from bases of the package that are not exported."""
     bases = [
         base for base in value.__mro__ if base.__module__.startswith("hearsay.") and base not in exported - {value}
     ]
@@ -74,7 +74,9 @@ def own_and_hidden(value: type, exported: set[type]) -> dict[str, Any]:
 
 
 def members(value: type, exported: set[type]) -> Iterator[str]:
-    """Its fields, or else its public methods and properties, in alphabetical order."""
+    """Yield the members of an enum, the fields of a model, or the fields and then the public methods and properties
+    of another class.
+    """
     if issubclass(value, Enum):
         yield from (f"  {member.name}" for member in value)
         return
@@ -83,7 +85,7 @@ def members(value: type, exported: set[type]) -> Iterator[str]:
         return
     if dataclasses.is_dataclass(value):
         yield from (f"  {field.name}: {field.type}" for field in dataclasses.fields(value))
-    for name, member in sorted(own_and_hidden(value, exported).items()):
+    for name, member in sorted(public_members(value, exported).items()):
         if name.startswith("_"):
             continue
         if isinstance(member, property) or type(member).__name__ == "cached_property":
@@ -94,7 +96,7 @@ def members(value: type, exported: set[type]) -> Iterator[str]:
             yield f"  {name}{signature(member.__func__)}"
 
 
-def described(module: Any) -> str:
+def interface_of_module(module: Any) -> str:
     lines: list[str] = []
     exported = {getattr(module, name) for name in module.__all__ if isinstance(getattr(module, name), type)}
     for name in sorted(module.__all__):
@@ -110,11 +112,11 @@ def described(module: Any) -> str:
 
 @pytest.mark.parametrize("module", [hearsay, hearsay.partial, hearsay.routers], ids=lambda module: module.__name__)
 def test_names_and_signatures(module):
-    agrees(f"{module.__name__}.txt", described(module))
+    require_snapshot(f"{module.__name__}.txt", interface_of_module(module))
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    """Every command, and every command of a command."""
+    """Yield the words of the group, of every command, and of every command of a command."""
     yield ()
     for name in sorted(COMMANDS):
         yield (name,)
@@ -129,11 +131,11 @@ def test_the_help_of_all_commands():
         done = CliRunner(env={"COLUMNS": "100"}).invoke(group, [*command, "--help"], prog_name="hearsay")
         assert done.exit_code == 0, command
         shown.append(f"$ {' '.join(('hearsay', *command))} --help\n{done.output}")
-    agrees("help.txt", "\n".join(shown))
+    require_snapshot("help.txt", "\n".join(shown))
 
 
 def keys(value: object, path: str = "") -> Iterator[str]:
-    """The keys of a document by their paths; elements of an array share one."""
+    """Yield the path of each key of a document; the elements of an array have the same path."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield f"{path}.{key}".lstrip(".")
@@ -160,7 +162,7 @@ def test_the_keys_of_json(tmp_path):
     }
     lines = json.dumps([json.loads(line) for line in node.stdout.splitlines()])
     said = {"hearsay simulate --json": simulated.stdout, **files, "hearsay node --json": lines}
-    agrees("json.txt", all_keys({**said, "hearsay score --json": score.stdout}))
+    require_snapshot("json.txt", all_keys({**said, "hearsay score --json": score.stdout}))
 
 
 @pytest.mark.thorough
@@ -182,15 +184,16 @@ def test_the_keys_of_json_of_commands_on_spark(tmp_path):
     }
     few = ("--seeds", "2", "--fresh-seeds", "2", "--runs", "10", "--out", tmp_path / "tune")
     small = ("--set", "network.nodes=20", "--set", "workload.messages=1")
-    # A setting that changes nothing here, so that one is as good as the other whatever chance says.
+    # This setting changes nothing here, so that no candidate is better by chance.
     same = ("--vary", "router.history_length=[5, 6]", "--aim", "copies_per_delivery")
     asked["tune"] = ("r1", *same, *small, *few)
     commands = {name: [name, *map(str, arguments), "--json"] for name, arguments in asked.items()}
-    program = [sys.executable, "-c", ONE_AFTER_THE_OTHER, json.dumps(commands)]
+    program = [sys.executable, "-c", RUN_COMMANDS, json.dumps(commands)]
     output = subprocess.run(program, stdout=subprocess.PIPE, env=environment(), timeout=300, check=True).stdout
     done: dict[str, tuple[int, str, str]] = json.loads(output)
     assert {name: errors for name, (code, _, errors) in done.items() if code} == {}
-    agrees("json_spark.txt", all_keys({f"hearsay {name} --json": answer for name, (_, answer, _) in done.items()}))
+    answers = {f"hearsay {name} --json": answer for name, (_, answer, _) in done.items()}
+    require_snapshot("json_spark.txt", all_keys(answers))
 
 
 def test_the_columns_of_tables():
@@ -199,7 +202,7 @@ def test_the_columns_of_tables():
     for table, schema in TABLES.items():
         lines += [f"# {table}", *(f"{name} {column.kind}" for name, column in schema.columns.items()), ""]
     lines += ["# a study's runs", *(f"{field.name} {field.type}" for field in RESULTS)]
-    agrees("tables.txt", "\n".join(lines) + "\n")
+    require_snapshot("tables.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -207,13 +210,13 @@ def test_the_columns_of_tables():
     [("study", file_schema(StudyFile)), ("budget", file_schema(BudgetFile)), ("tune", file_schema(TuneFile))],
 )
 def test_the_schemas_of_files_that_people_write(name, schema):
-    """Without what they have from the scenario's."""
+    """Without the parts that are copied from the schema of scenarios."""
     scenario = scenario_schema()
     for key in scenario["$defs"]:
         del schema["$defs"][key]
     for key in scenario["properties"].keys() - {"preset"}:
         del schema["$defs"]["BaseTable"]["properties"][key]
-    agrees(f"{name}.schema.json", json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
+    require_snapshot(f"{name}.schema.json", json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
 
 
 def test_snapshots_do_not_depend_on_the_machine():

@@ -1,4 +1,4 @@
-"""Requests: the same however their bytes come, refused by a status, and never more kept than their bounds."""
+"""Parsing of HTTP requests: independent of how bytes are cut, refused with a status, and bounded in memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from hearsay.http_server import HEAD_BYTES, BadRequest, Request, RequestReader
 
-MOST = 40
+MOST_BYTES = 40
 
 
-def read(*pieces, most=MOST):
-    """Return what comes of it: a request, a status, or nothing yet."""
+def read(*pieces, most=MOST_BYTES):
+    """Return the request that these bytes make, the status of its refusal, or None if it is incomplete."""
     reader = RequestReader(most)
     try:
         for piece in pieces:
@@ -26,11 +26,13 @@ def read(*pieces, most=MOST):
 NAMES = st.text("abcXYZ-09", min_size=1, max_size=8)
 VALUES = st.text("abc,; =/é", max_size=12)
 PATHS = st.text("abc/.%-", max_size=12).map(lambda rest: f"/{rest}")
-SPACES = (st.just(b"GET /"), st.sampled_from([b" ", b"\r\n", b"\r\n\r\n", b"HTTP/1.1", b":", b"Host: x", b"?"]))
-NEARLY = st.lists(st.one_of(*SPACES, st.binary(max_size=12)), max_size=20).map(b"".join)
+FRAGMENTS = (st.just(b"GET /"), st.sampled_from([b" ", b"\r\n", b"\r\n\r\n", b"HTTP/1.1", b":", b"Host: x", b"?"]))
+NEARLY = st.lists(st.one_of(*FRAGMENTS, st.binary(max_size=12)), max_size=20).map(b"".join)
 
 
-@given(PATHS, st.lists(st.tuples(NAMES, VALUES), max_size=6), st.binary(max_size=MOST), st.lists(st.integers(1, 9)))
+@given(
+    PATHS, st.lists(st.tuples(NAMES, VALUES), max_size=6), st.binary(max_size=MOST_BYTES), st.lists(st.integers(1, 9))
+)
 def test_a_request_is_what_was_sent_however_it_comes(path, headers, body, cuts):
     once = {name.lower(): (name, value) for name, value in headers if name.lower() != "content-length"}
     lines = [f"POST {path}?query HTTP/1.1", *(f"{name}:  {value}\t" for name, value in once.values())]
@@ -45,7 +47,7 @@ def test_a_request_is_what_was_sent_however_it_comes(path, headers, body, cuts):
 
 
 @given(NEARLY, st.integers(0, 200))
-def test_any_bytes_are_a_request_a_status_or_not_whole_wherever_they_are_cut(sent, cut):
+def test_any_bytes_are_a_request_a_refusal_or_incomplete_wherever_they_are_cut(sent, cut):
     whole = read(sent)
     assert read(sent[:cut], sent[cut:]) == whole
     assert isinstance(whole, Request | None) or whole in (400, 411, 413)

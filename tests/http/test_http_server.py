@@ -1,4 +1,4 @@
-"""Slots of an HTTP server: addresses share them, and a connection that has sent nothing goes first."""
+"""Slots of the HTTP server: addresses share them, and a connection that has sent nothing is closed first."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ WAIT = b"GET /wait HTTP/1.1\r\n\r\n"
 
 
 class Listening:
-    """A server that answers at once, but what is below `/wait` when the test says so."""
+    """A server that answers at once, except requests for `/wait`: those it answers after `released` is set."""
 
     def __init__(self):
         self.server = HttpServer(self.respond, SLOTS, patience_s=60)
-        self.go = asyncio.Event()
+        self.released = asyncio.Event()
         self.waiting = 0
         self.writers = []
 
     async def respond(self, request, reader, writer):
         if request.path == "/wait":
             self.waiting += 1
-            await self.go.wait()
+            await self.released.wait()
         writer.write(response(request.method, HTTPStatus.OK, TEXT, b"hello\n"))
 
     async def __aenter__(self):
@@ -46,7 +46,7 @@ class Listening:
         return reader, writer
 
     async def begin(self, source):
-        """A connection that has sent a part of a request, which the server has read."""
+        """Return a connection that has sent a part of a request, which the server has read."""
         reader, writer = await self.connect(source)
         writer.write(BEGUN)
         held = self.server.connections
@@ -56,7 +56,7 @@ class Listening:
 
 
 async def finish(connection):
-    """The status that a connection gets for the rest of its request."""
+    """Send the rest of a request; return the status of its answer."""
     reader, writer = connection
     writer.write(b"\r\n")
     return read(await reader.read())[0]
@@ -74,7 +74,7 @@ async def test_silent_connections_of_an_address_leave_half_of_the_slots_to_other
 
 
 @run
-async def test_a_connection_that_has_sent_nothing_goes_before_one_that_has():
+async def test_a_connection_that_has_sent_nothing_is_closed_before_one_that_has():
     async with Listening() as listening:
         begun = [await listening.begin(f"127.0.1.{number}") for number in range(1, SLOTS)]
         silent, _ = await listening.connect("127.0.2.1")
@@ -86,7 +86,7 @@ async def test_a_connection_that_has_sent_nothing_goes_before_one_that_has():
 
 
 @run
-async def test_a_connection_with_a_whole_request_goes_last():
+async def test_a_connection_with_a_complete_request_is_closed_last():
     async with Listening() as listening:
         asked = [asyncio.ensure_future(ask(listening.place, WAIT, source="127.0.1.1")) for _ in range(SLOTS // 2)]
         await until(lambda: listening.waiting == SLOTS // 2)
@@ -96,5 +96,5 @@ async def test_a_connection_with_a_whole_request_goes_last():
         await until(lambda: listening.waiting == SLOTS - 1)
         assert read(await ask(listening.place, ASK, source="127.0.9.1"))[0] == 200
         assert await begun.read() == b""
-        listening.go.set()
+        listening.released.set()
         assert [read(answer)[0] for answer in await asyncio.gather(*asked)] == [200] * (SLOTS - 1)

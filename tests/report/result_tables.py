@@ -1,4 +1,4 @@
-"""Writes result tables as an analysis does, of a small network whose metrics a test can compute."""
+"""Writes the result tables of an analysis, for a small network whose metrics a test can compute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def write_table(run: Path, table: str, rows: Rows | pa.Table, parts: int = 1) -> None:
-    """Write a table, replacing an existing one. Columns that a row leaves out are null."""
+    """Write a table in `parts` files, replacing an existing table. Columns that a row leaves out are null."""
     columns = TABLES[table].columns
     schema = pa.schema([(name, TYPES[column.kind]) for name, column in columns.items()])
     if not isinstance(rows, pa.Table):
@@ -49,14 +49,14 @@ def write_table(run: Path, table: str, rows: Rows | pa.Table, parts: int = 1) ->
 def write_run(
     run: Path, *, topics: Sequence[str] = ("blocks",), nodes: int = 20, messages: int = 10, slow: int = 1
 ) -> Path:
-    """Write the tables of a run whose nodes form a ring and forward every message in both directions; one delivery of
-    message 0 is missing.
+    """Write the tables of a run whose nodes form a ring and forward every message in both directions. One delivery of
+    message 0 is missing. A hop takes 10 ms, times `slow`.
     """
     tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     name = run.name
     for topic, topic_name in enumerate(topics):
-        for row in _topic_rows(topic, topic_name, nodes, messages, slow).items():
-            tables[row[0]] += row[1]
+        for table, rows in _topic_rows(topic, topic_name, nodes, messages, slow).items():
+            tables[table] += rows
     tables["traffic"].append(_traffic(None, 0, "iwant", 1, 40))
     tables["control"].append({"kind": "iwant", "parts": 1, "ids": 1, "bytes": 40, "bytes_share": 1.0})
     for second in range(messages):
@@ -67,8 +67,8 @@ def write_run(
              "bytes_max": 2500}
         )  # fmt: skip
     tables["quality"] += [{"check": "rows", "rows": 1234}, {"check": "orphan_deliveries", "rows": 0}]
-    for each in TABLES:
-        write_table(run, each, [{"run": name, **row} for row in tables[each]], parts=2)
+    for table, rows in tables.items():
+        write_table(run, table, [{"run": name, **row} for row in rows], parts=2)
     return run
 
 

@@ -1,4 +1,4 @@
-"""The page carries the messages of a run, and the reader chooses which one is played."""
+"""The report of a run has its messages; a reader chooses the message that the figure `spread` plays."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_with_tables import analysed, stories
-from test_write_report import Read
+from runs_with_tables import publications_and_deliveries, simulate_with_tables
+from test_write_report import ParsedPage
 
-from chromium import opened
+from chromium import open_page
 from hearsay.report.animated_messages import add_messages, packed_integers
 from hearsay.report.run_page import figures_of, write_report
 from hearsay.report.runs import open_runs
@@ -22,6 +22,7 @@ DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def unpacked(text: str) -> list[int]:
+    """Decode integers: digits of 5 bits, the lowest first, with a bit for "more"; the lowest bit is the sign."""
     values, value, place = [], 0, 0
     for letter in text:
         digit = DIGITS.index(letter)
@@ -34,7 +35,7 @@ def unpacked(text: str) -> list[int]:
 
 
 def deliveries(message: dict[str, Any]) -> list[tuple[int, int, int | None]]:
-    """Node, time and sender of each delivery that the page has."""
+    """Return node, time in µs after the publication, and sender (None if unknown) of each delivery on the page."""
     values, count = unpacked(message["packed"]), message["count"]
     nodes, after = (np.cumsum(values[place * count : (place + 1) * count]).tolist() for place in (0, 2))
     senders = [nodes[place - back] if back else None for place, back in enumerate(values[count : 2 * count])]
@@ -44,7 +45,7 @@ def deliveries(message: dict[str, Any]) -> list[tuple[int, int, int | None]]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> list[Path]:
     folder = tmp_path_factory.mktemp("runs")
-    return [analysed(folder / "left", 1), analysed(folder / "right", 2)]
+    return [simulate_with_tables(folder / "left", 1), simulate_with_tables(folder / "right", 2)]
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +54,13 @@ def report(runs) -> Path:
 
 
 @given(st.lists(st.integers(-(2**60), 2**60)))
-def test_packed_integers_are_read_again(values):
+def test_packed_integers_can_be_unpacked(values):
     assert unpacked(packed_integers(np.array(values, dtype=np.int64))) == values
 
 
 def test_every_delivery_of_every_message_is_on_the_page(runs, report):
-    (series,) = Read(report.read_text(encoding="utf-8")).figure("spread")["series"]
-    published, delivered = stories(runs[0])
+    (series,) = ParsedPage(report.read_text(encoding="utf-8")).figure("spread")["series"]
+    published, delivered = publications_and_deliveries(runs[0])
     assert sorted(one["number"] for one in series["messages"]) == sorted(published)
     for message in series["messages"]:
         number = message["number"]
@@ -77,7 +78,7 @@ def test_every_delivery_of_every_message_is_on_the_page(runs, report):
     assert (series["lists"]["first"], series["lists"]["last"]) == (min(published), max(published))
 
 
-def test_where_not_all_fit_the_ends_of_the_lists_come_first_and_the_page_says_so(runs):
+def test_if_not_all_messages_fit_the_named_ones_come_first_and_a_note_has_the_numbers(runs):
     selection = open_runs(runs)
     room = 8_000
     figures = figures_of(selection.runs)
@@ -94,19 +95,19 @@ def test_where_not_all_fit_the_ends_of_the_lists_come_first_and_the_page_says_so
 
 def test_without_a_trace_the_typical_message_is_played_and_nothing_else(runs, tmp_path):
     shutil.copytree(runs[0] / "metrics", tmp_path / "tables" / "metrics")
-    page = Read(write_report([tmp_path / "tables"], tmp_path / "out.html").read_text(encoding="utf-8"))
+    page = ParsedPage(write_report([tmp_path / "tables"], tmp_path / "out.html").read_text(encoding="utf-8"))
     (series,) = page.figure("spread")["series"]
     assert [one["number"] for one in series["messages"]] == [series["lists"]["typical"]]
     assert "of 12 messages: the trace is missing" in page.text
     assert "hearsay watch RUN" not in page.text
 
 
-def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):
+def test_a_report_of_a_damaged_trace_has_the_typical_message_only(runs, tmp_path):
     run = tmp_path / "damaged"
     shutil.copytree(runs[0], run)
     for file in (run / "trace").rglob("*.parquet"):
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    page = Read(write_report([run], tmp_path / "out.html").read_text(encoding="utf-8"))
+    page = ParsedPage(write_report([run], tmp_path / "out.html").read_text(encoding="utf-8"))
     (series,) = page.figure("spread")["series"]
     assert len(series["messages"]) == 1
     assert "of 12 messages" in page.text
@@ -114,33 +115,33 @@ def test_a_damaged_trace_costs_its_messages_and_not_the_report(runs, tmp_path):
 
 
 def test_the_keyboard_chooses_another_message(browser, report):
-    page = opened(browser, report)
+    page = open_page(browser, report)
     page.open_sections()
-    (typical,) = page.seen("#spread .message")
+    (typical,) = page.visible_texts("#spread .message")
     page.value("document.querySelector('#spread .chooser input').focus()")
     page.press("Home")
-    (first,) = page.seen("#spread .message")
+    (first,) = page.visible_texts("#spread .message")
     assert first.startswith("message 0, published by node ")
     assert first != typical
     dots = "[...document.querySelectorAll('#spread .dot title')].map(e => e.textContent).join()"
-    places, clock = page.value(dots), page.seen("#spread .clock")
+    places, clock = page.value(dots), page.visible_texts("#spread .clock")
     page.press("ArrowDown")
-    (second,) = page.seen("#spread .message")
+    (second,) = page.visible_texts("#spread .message")
     assert second.startswith("message 1, published by node ")
     assert page.value("document.querySelector('#spread .chooser input').value") == "1"
     assert page.value("document.querySelector('#spread .chooser select').value") == ""
     assert page.value(dots) != places
-    assert page.seen("#spread .clock") != clock
+    assert page.visible_texts("#spread .clock") != clock
     page.press("End")
     page.press("ArrowDown")
-    assert page.seen("#spread .message")[0].startswith("message 11, ")
+    assert page.visible_texts("#spread .message")[0].startswith("message 11, ")
     page.press("PageUp")
-    assert page.seen("#spread .message")[0].startswith("message 1, ")
-    assert page.complaints() == []
+    assert page.visible_texts("#spread .message")[0].startswith("message 1, ")
+    assert page.console_messages() == []
 
 
-def test_what_is_played_is_drawn_where_its_rings_are(browser, report):
-    page = opened(browser, report)
+def test_each_dot_of_a_message_lies_on_a_ring(browser, report):
+    page = open_page(browser, report)
     page.open_sections()
     off = """
         [...document.querySelectorAll('#spread .dot')].filter(dot => {
@@ -156,27 +157,28 @@ def test_what_is_played_is_drawn_where_its_rings_are(browser, report):
 
 
 def test_lists_and_numbers_choose_for_all_runs_side_by_side(browser, runs, tmp_path):
-    page = opened(browser, write_report(runs, tmp_path / "both.html"))
+    page = open_page(browser, write_report(runs, tmp_path / "both.html"))
     page.open_sections()
-    both = Read((tmp_path / "both.html").read_text(encoding="utf-8")).figure("spread")["series"]
+    both = ParsedPage((tmp_path / "both.html").read_text(encoding="utf-8")).figure("spread")["series"]
     page.value("(s => { s.value = 'slowest'; s.dispatchEvent(new Event('change')); })"
                "(document.querySelector('#spread .chooser select'))")  # fmt: skip
-    for said, each in zip(page.seen("#spread .message"), both, strict=True):
+    for said, each in zip(page.visible_texts("#spread .message"), both, strict=True):
         assert said.startswith(f"message {each['lists']['slowest']}, ")
     type_number(page, "5")
-    assert [said.split(",")[0] for said in page.seen("#spread .message")] == ["message 5", "message 5"]
+    assert [said.split(",")[0] for said in page.visible_texts("#spread .message")] == ["message 5", "message 5"]
     type_number(page, "77")
-    assert page.seen("#spread .message") == ["No message 77 on this page. There are 12 of them, from 0 to 11."] * 2
+    missing = "No message 77 on this page. There are 12 of them, from 0 to 11."
+    assert page.visible_texts("#spread .message") == [missing] * 2
     assert page.value("document.querySelectorAll('#spread .dot').length") == 0
     page.value("document.querySelector('#spread .step').click()")
-    assert [said.split(",")[0] for said in page.seen("#spread .message")] == ["message 11", "message 11"]
+    assert [said.split(",")[0] for said in page.visible_texts("#spread .message")] == ["message 11", "message 11"]
     type_number(page, "9" * 400)
-    assert page.seen("#spread .message")[0].startswith("No message 99999999…999999999999 on this page.")
+    assert page.visible_texts("#spread .message")[0].startswith("No message 99999999…999999999999 on this page.")
     type_number(page, "")
-    for said, each in zip(page.seen("#spread .message"), both, strict=True):
+    for said, each in zip(page.visible_texts("#spread .message"), both, strict=True):
         assert said.startswith(f"message {each['lists']['slowest']}, ")
     assert page.value("document.querySelector('#spread .chooser input').value") == ""
-    assert page.complaints() == []
+    assert page.console_messages() == []
 
 
 def type_number(page, typed: str) -> None:

@@ -1,4 +1,4 @@
-"""The page as a person sees it: opened in a real browser, used with mouse and keys, in light and dark, on paper."""
+"""The report of runs in a real browser: mouse and keyboard, light and dark, narrow screens, paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
 
-from chromium import Page, opened
+from chromium import Page, open_page
 from hearsay import number_text
 from hearsay.pipeline.output.tables import read_table
 from hearsay.report.run_page import write_report
@@ -52,19 +52,19 @@ def choose_topic(page: Page, name: str) -> None:
     page.value(f"{script}({json.dumps(name)})")
 
 
-def scrub(page: Page, place: int) -> None:
+def move_slider(page: Page, place: int) -> None:
     slider = "document.querySelector('#spread input[type=range]')"
     page.value(f"{slider}.value = {place}; {slider}.dispatchEvent(new Event('input'))")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
-    page = opened(browser, report, dark=dark)
+def test_the_page_makes_no_other_request_and_logs_no_error(browser, report, dark, tmp_path):
+    page = open_page(browser, report, dark=dark)
     assert page.value("document.querySelectorAll('figure .chart svg').length") == 2
     page.open_sections()
     page.screenshot(tmp_path / "page.png")
     assert page.requests() == [report.resolve().as_uri()]
-    assert page.complaints() == []
+    assert page.console_messages() == []
     background = page.value("getComputedStyle(document.body).backgroundColor")
     channels = [int(channel) for channel in background[4:-1].split(",")]
     assert (max(channels) < 80) if dark else (min(channels) > 200)
@@ -73,87 +73,87 @@ def test_a_quiet_page_without_network(browser, report, dark, tmp_path):
 
 
 def test_table_and_charts_follow_the_topic(browser, report):
-    page = opened(browser, report)
-    assert page.seen("#compared tbody td:nth-child(2)")[0].startswith("99.5 %")
+    page = open_page(browser, report)
+    assert page.visible_texts("#compared tbody td:nth-child(2)")[0].startswith("99.5 %")
     choose_topic(page, "blocks")
-    rows = page.seen("#compared tbody tr")
+    rows = page.visible_texts("#compared tbody tr")
     assert rows[0].startswith(" ring")
     assert "99.5 %worst" in rows[0]
     assert rows[1].startswith(" <b>large&")
     choose_topic(page, SHOWN_HOSTILE)
-    assert len(page.seen("#compared tbody tr")) == 1
+    assert len(page.visible_texts("#compared tbody tr")) == 1
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
-    assert page.complaints() == []
+    assert page.console_messages() == []
 
 
 def test_hostile_names_show_as_text(browser, report):
-    page = opened(browser, report)
+    page = open_page(browser, report)
     assert SHOWN_HOSTILE[:40] in page.value("document.getElementById('topic').textContent")
     page.open_sections()
-    assert SHOWN_HOSTILE in page.seen("#metrics bdi")
-    assert "<b>large&" in page.seen(".toolbar bdi")
+    assert SHOWN_HOSTILE in page.visible_texts("#metrics bdi")
+    assert "<b>large&" in page.visible_texts(".toolbar bdi")
     assert page.value("document.querySelectorAll('b:not(#differ b), script').length") == 2
     page.value("document.querySelector('#latency svg.lines').focus()")
     page.press("End")
-    assert any("<b>large&" in text for text in page.seen("#latency .tip"))
+    assert any("<b>large&" in text for text in page.visible_texts("#latency .tip"))
 
 
 def test_arrow_keys_read_the_chart(browser, report):
-    page = opened(browser, report)
+    page = open_page(browser, report)
     choose_topic(page, "blocks")
     page.value("document.querySelector('#latency svg.lines').focus()")
     page.press("Home")
     page.press("ArrowRight")
-    (said,) = page.seen("#latency .tip")
+    (said,) = page.visible_texts("#latency .tip")
     assert said == "latency 20 msring21.1 %<b>large&5.1 %"
     rows = "[...document.querySelectorAll('#latency .tip div')].map(row => [row, row.querySelector('.amount')]"
     tops = f"{rows}.map(each => Math.round(each.getBoundingClientRect().top)))"
     assert all(row == amount for row, amount in page.value(tops))
     page.press("Escape")
-    assert page.seen("#latency .tip") == []
+    assert page.visible_texts("#latency .tip") == []
     page.open_sections()
     page.value("document.querySelector('#picture svg.picture').focus()")
     page.press("Home")
-    assert page.seen("#picture .tip") == ["node 0links to 1, 192"]
+    assert page.visible_texts("#picture .tip") == ["node 0links to 1, 192"]
 
 
-def test_a_run_can_be_hidden_and_what_lacks_is_said(browser, report):
-    page = opened(browser, report)
+def test_a_run_can_be_hidden_and_a_missing_table_is_named(browser, report):
+    page = open_page(browser, report)
     assert page.value("document.querySelectorAll('#latency .series').length") == 2
     page.value("document.querySelector('.toolbar input[data-run=\"0\"]').click()")
     assert page.value("document.querySelectorAll('#latency .series').length") == 1
-    assert not any("ring" in text for text in page.seen("#compared tbody tr"))
-    assert "no rows in the table “latency”" in page.seen("#latency .missing")[0]
+    assert not any("ring" in text for text in page.visible_texts("#compared tbody tr"))
+    assert "no rows in the table “latency”" in page.visible_texts("#latency .missing")[0]
     for run in (1, 2):
         page.value(f"document.querySelector('.toolbar input[data-run=\"{run}\"]').click()")
-    assert page.complaints() == []
+    assert page.console_messages() == []
 
 
-def test_the_spread_plays_to_its_end_and_scrubs(browser, report):
-    page = opened(browser, report)
+def test_the_spread_plays_to_its_end_and_follows_its_slider(browser, report):
+    page = open_page(browser, report)
     page.open_sections()
-    assert page.seen("#spread .missing") == ["This figure shows one topic: choose one above."]
+    assert page.visible_texts("#spread .missing") == ["This figure shows one topic: choose one above."]
     choose_topic(page, "blocks")
-    assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
-    scrub(page, 0)
-    assert page.seen("#spread .reached")[0] == "1 of 20 drawn deliveries made (5 %)"
+    assert page.visible_texts("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
+    move_slider(page, 0)
+    assert page.visible_texts("#spread .reached")[0] == "1 of 20 drawn deliveries made (5 %)"
     assert page.value("document.querySelectorAll('#spread .dot.on').length") == 2
-    scrub(page, 900)
+    move_slider(page, 900)
     page.value("document.querySelector('#spread .play').click()")
-    assert page.seen("#spread .play") == ["Pause"]
+    assert page.visible_texts("#spread .play") == ["Pause"]
     ended = "document.querySelector('#spread .play').textContent === 'Play'"
     page.value(
         f"new Promise(done => {{ const look = () => {ended} ? done() : requestAnimationFrame(look); look(); }})"
     )
-    assert page.seen("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
-    assert page.complaints() == []
+    assert page.visible_texts("#spread .reached")[0] == "20 of 20 drawn deliveries made (100 %)"
+    assert page.console_messages() == []
 
 
 def test_reduced_motion_shows_still_pictures(browser, report):
-    page = opened(browser, report, calm=True)
+    page = open_page(browser, report, calm=True)
     page.open_sections()
     choose_topic(page, "blocks")
-    scrub(page, 700)
+    move_slider(page, 700)
     page.value("""
         window.seen = new Set();
         new MutationObserver(() => seen.add(document.querySelector('#spread input[type=range]').value))
@@ -169,7 +169,7 @@ def test_reduced_motion_shows_still_pictures(browser, report):
 
 @pytest.mark.parametrize("width", [400, 1024, 1400])
 def test_nothing_is_cut_off(browser, report, width):
-    page = opened(browser, report, width=width)
+    page = open_page(browser, report, width=width)
     assert page.value("document.documentElement.scrollWidth") <= width
     page.open_sections()
     assert page.value("document.documentElement.scrollWidth") <= width
@@ -185,12 +185,12 @@ def test_nothing_is_cut_off(browser, report, width):
 
 @pytest.mark.parametrize(("width", "screens"), [(1400, 4), (400, 8)])
 def test_the_closed_page_is_short(browser, five_routers, width, screens):
-    page = opened(browser, five_routers, width=width)
+    page = open_page(browser, five_routers, width=width)
     assert page.value("document.documentElement.scrollHeight") <= screens * 900
 
 
 def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_routers):
-    page = opened(browser, five_routers, width=1400)
+    page = open_page(browser, five_routers, width=1400)
     first = """
         (selector => [...document.querySelectorAll(selector)].filter(element => {
           const box = element.getBoundingClientRect();
@@ -206,12 +206,12 @@ def test_the_first_screen_has_a_table_two_charts_and_no_prose(browser, five_rout
     assert len(set(page.value(planes))) == 1
     assert page.value("document.querySelectorAll('#compared tbody tr').length") == 5
     assert page.value("document.querySelectorAll('#compared tbody tr:first-child td').length") == 8
-    assert len(page.seen("#compared .best")) >= 2
-    assert page.seen("#compared .badge") == ["incomplete"]
+    assert len(page.visible_texts("#compared .best")) >= 2
+    assert page.visible_texts("#compared .badge") == ["incomplete"]
 
 
 def test_a_narrow_screen_compares_the_runs_by_question(browser, five_routers):
-    page = opened(browser, five_routers, width=400)
+    page = open_page(browser, five_routers, width=400)
     in_order = """
         [...document.querySelectorAll('#compared :is(th, td)')].filter(e => e.checkVisibility())
           .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)
@@ -227,13 +227,13 @@ def test_a_narrow_screen_compares_the_runs_by_question(browser, five_routers):
 
 
 def test_points_of_delivery_are_not_joined_and_a_cut_axis_is_marked(browser, five_routers):
-    page = opened(browser, five_routers, width=1400)
-    # Curves are those of the nodes that are up.
+    page = open_page(browser, five_routers, width=1400)
+    # The only lines show the nodes that are up, as steps: they have no slope (L).
     lines = "[...document.querySelectorAll('#churn .series')].map(line => line.getAttribute('d').includes('L'))"
     assert page.value(lines) == [False] * 5
     points = "[...document.querySelectorAll('#churn g[data-run]:not(:has(.series)) .mark')]"
     assert len(set(page.value(f"{points}.map(mark => mark.getAttribute('transform'))"))) == 5 * 5
-    assert "delivery ratio, axis from 90 %" in page.seen("#churn text")
+    assert "delivery ratio, axis from 90 %" in page.visible_texts("#churn text")
     assert page.value("document.querySelectorAll('#churn .cut').length") == 1
     assert page.value("document.querySelectorAll('#latency .cut').length") == 0
 
@@ -244,12 +244,12 @@ def test_many_points_of_delivery_are_small(browser, five_routers, tmp_path):
       return point.getBoundingClientRect().width;
     })()"""
     long = write_report([write_run(tmp_path / "long", messages=300)], tmp_path / "long.html")
-    few, many = (opened(browser, each, width=1400).value(size) for each in (five_routers, long))
+    few, many = (open_page(browser, each, width=1400).value(size) for each in (five_routers, long))
     assert many < few / 2
 
 
 def test_every_drawing_has_a_title_and_a_description_and_the_keyboard_reaches_it(browser, report):
-    page = opened(browser, report)
+    page = open_page(browser, report)
     choose_topic(page, "blocks")
     page.open_sections()
     drawings = "[...document.querySelectorAll('svg')]"
@@ -263,12 +263,12 @@ def test_every_drawing_has_a_title_and_a_description_and_the_keyboard_reaches_it
     assert page.value(closed) == 0
 
 
-def test_it_prints(browser, report):
-    assert opened(browser, report, dark=True).printed().startswith(b"%PDF")
+def test_the_page_can_be_printed(browser, report):
+    assert open_page(browser, report, dark=True).printed().startswith(b"%PDF")
 
 
-def test_the_page_writes_numbers_as_the_words_do(browser, report):
-    page = opened(browser, report)
+def test_charts_write_numbers_as_the_text_does(browser, report):
+    page = open_page(browser, report)
     chance = random.Random(1)
     values = [
         0.0,
@@ -298,7 +298,7 @@ def test_the_page_writes_numbers_as_the_words_do(browser, report):
         "s": (number_text.seconds, values),
         "count": (number_text.count, [math.floor(value) for value in values if value < 1e15]),
     }
-    for name, (say, known) in pairs.items():
-        assert page.value(f"{json.dumps(known)}.map(v => hearsay.formats.{name}(v))") == [
-            say(value) for value in known
+    for name, (as_text, of_kind) in pairs.items():
+        assert page.value(f"{json.dumps(of_kind)}.map(v => hearsay.formats.{name}(v))") == [
+            as_text(value) for value in of_kind
         ], name

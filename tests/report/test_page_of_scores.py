@@ -1,4 +1,4 @@
-"""The page of a check of scores: it stands alone, draws every peer, and a browser shows it without a complaint."""
+"""The page of `hearsay score`: it loads nothing, draws every peer, and causes no error in a browser."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def test_scores_far_apart_have_a_scale_with_room_for_both(values, linear):
     assert (scale.at(max(values) / 2) == pytest.approx(middle)) is linear
 
 
-def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, hostile):
+def test_a_browser_shows_the_page_in_light_and_dark_and_on_a_telephone(browser, hostile):
     for dark, width in ((False, 1280), (True, 1280), (False, 390)):
         page = Page(browser, dark=dark, width=width, calm=False)
         page.open(hostile)
-        assert page.complaints() == []
+        assert page.console_messages() == []
         assert page.requests() == [hostile.resolve().as_uri()]
         assert page.value("document.documentElement.scrollWidth") <= width
         assert page.value("document.querySelectorAll('svg[role=img]').length") == 9

@@ -1,4 +1,4 @@
-"""Figures for papers: as many as the report has, as wide as a column, fonts inside, the same bytes every time."""
+"""Figures for papers: all figures of the report, as wide as columns, with embedded fonts and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTHS = {round(inches * 72) for inches in (COLUMN, 2 * COLUMN, TWO_COLUMNS)}
 ODD_NAMES = ("$x^$", "$_$ \\frac", "\u202e日本")
 
 
-def check(files):
+def require_paper_format(files):
     assert {path.suffix for path in files} == {".pdf", ".png"}
     for path in files:
         data = path.read_bytes()
@@ -42,10 +42,10 @@ def check(files):
 
 
 @pytest.mark.thorough
-def test_every_figure_of_two_runs_is_there_and_again_the_same(tmp_path):
+def test_every_figure_of_two_runs_is_written_each_time_with_the_same_bytes(tmp_path):
     runs = [write_run(tmp_path / name) for name in ODD_NAMES[:2]]
     files = write_run_figures(runs, tmp_path / "figures")
-    check(files)
+    require_paper_format(files)
     selection = open_runs(runs)
     shown = {(figure.id, each["topic"]) for figure in figures_of(selection.runs) for each in figure.series}
     assert len(files) == 2 * len(shown) > 20
@@ -75,40 +75,40 @@ def test_lines_of_runs_differ_without_colours(tmp_path):
             all_are_marked = all(line.get_linestyle() == "None" for line in lines)
             assert len(marks) == len(labels)
             assert len(set(marks.values())) == (1 if all_are_marked else len(labels))
-        named = [handle.get_marker() for handle in sheet.legends[0].legend_handles[: len(labels)]]
-        assert len(set(named)) == len(labels)
+        markers_in_legend = [handle.get_marker() for handle in sheet.legends[0].legend_handles[: len(labels)]]
+        assert len(set(markers_in_legend)) == len(labels)
         assert [text.get_text() for text in sheet.legends[0].get_texts()[: len(labels)]] == list(map(escape, labels))
     assert drawn >= 4
 
 
 def test_steps_and_separate_values_are_not_joined_by_slopes(tmp_path):
     selection = open_runs([write_run(tmp_path / "run")])
-    joined: dict[str, set[str]] = {}
+    line_styles: dict[str, set[str]] = {}
     for figure in figures_of(selection.runs):
         if figure.id in ("churn", "degrees"):
             with styled():
                 sheet = drawn_sheet(figure, [each for each in figure.series if each["topic"] == 0], selection)
             lines = [line for axes in sheet.axes for line in axes.lines]
-            joined[figure.id] = {line.get_drawstyle() for line in lines if line.get_linestyle() != "None"}
-    assert joined["degrees"] == {"steps-post"}
-    assert joined["churn"] <= {"steps-post"}
+            line_styles[figure.id] = {line.get_drawstyle() for line in lines if line.get_linestyle() != "None"}
+    assert line_styles["degrees"] == {"steps-post"}
+    assert line_styles["churn"] <= {"steps-post"}
 
 
 @pytest.mark.thorough
 def test_bars_differ_without_colours(tmp_path):
     selection = open_runs([write_run(tmp_path / name) for name in ("one", "two", "three")])
-    looked_at: dict[str, set[str]] = {}
+    hatches: dict[str, set[str]] = {}
     for figure in figures_of(selection.runs):
         series = [each for each in figure.series if each["topic"] == 0]
         if figure.kind == "bars" and series:
             with styled():
                 sheet = drawn_sheet(figure, series, selection)
             (axes,) = sheet.axes
-            looked_at[figure.id] = {str(group[0].get_hatch()) for group in axes.containers}
+            hatches[figure.id] = {str(group[0].get_hatch()) for group in axes.containers}
             in_legend = {str(handle.get_hatch()) for handle in sheet.legends[0].legend_handles}
-            assert in_legend == looked_at[figure.id]
+            assert in_legend == hatches[figure.id]
             assert len(in_legend) == len(axes.containers) > 1
-    assert set(looked_at) == {"copies", "control"}
+    assert set(hatches) == {"copies", "control"}
 
 
 def test_names_of_topics_are_names_of_files(tmp_path):
@@ -116,7 +116,7 @@ def test_names_of_topics_are_names_of_files(tmp_path):
     for table in set(TABLES) - {"headline", "latency"}:
         write_table(run, table, [])
     files = write_run_figures([run], tmp_path / "figures")
-    check(files)
+    require_paper_format(files)
     names = ("all-topics", "x", "script-alert-1-script-title", "topic-3")
     assert {path.stem for path in files} == {f"latency-{name}" for name in names}
 
@@ -126,7 +126,7 @@ def test_names_of_a_study_are_text_and_no_mathematics(tmp_path):
     swept = swept_here(write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd"))
     with styled():
         one_of_each = {name.partition("-")[0]: sheet for name, sheet in study_sheets(swept)}
-        check([path for kind, sheet in one_of_each.items() for path in save(sheet, tmp_path, kind)])
+        require_paper_format([path for kind, sheet in one_of_each.items() for path in save(sheet, tmp_path, kind)])
     assert set(one_of_each) == {"curves", "map", "front"}
 
 
@@ -151,12 +151,12 @@ values = [4, 6]
 
 def test_a_study_has_curves_maps_and_a_front(tmp_path):
     files = write_study_figures(swept_here(write_study(tmp_path)), tmp_path / "figures")
-    check(files)
+    require_paper_format(files)
     kinds = {path.stem.partition("-")[0] for path in files}
     assert kinds == {"curves", "map", "front"}
 
 
-def test_another_file_is_left_alone(tmp_path):
+def test_a_file_that_is_no_figure_is_not_replaced(tmp_path):
     run = write_run(tmp_path / "run")
     place = tmp_path / "figures"
     place.mkdir()
@@ -172,7 +172,7 @@ def test_another_file_is_left_alone(tmp_path):
         write_run_figures([run], place)
 
 
-def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
+def test_the_command_draws_runs_and_reports_what_it_cannot_draw(tmp_path):
     run = write_run(tmp_path / "run")
     ended = hearsay("report", run, "--figures", tmp_path / "figures")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -200,7 +200,7 @@ def test_the_command_draws_runs_and_says_what_cannot_be(tmp_path):
         ("study.toml", False, "and pictures in the same folder; for a paper: --figures DIR"),
     ],
 )
-def test_a_folder_that_has_its_own_report_is_reported(tmp_path, file, figures, said):
+def test_a_folder_with_a_report_of_its_own_is_refused_with_the_path_of_that_report(tmp_path, file, figures, said):
     (tmp_path / file).write_text("")
     ended = hearsay("report", tmp_path, *(("--figures", tmp_path / "figures") if figures else ()))
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr

@@ -1,4 +1,4 @@
-"""Reports of studies: they stand alone, say what the tables say, and draw all that was measured."""
+"""Reports of studies: they load nothing, agree with the results, and draw every measured point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from made_here import results_of, swept_here
 
-from chromium import Page, opened, require_charts_that_fit
+from chromium import Page, open_page, require_charts_that_fit
 from hearsay.metrics import BY_NAME
 from hearsay.report.comparison_page import write_comparison_report
 from hearsay.report.study_charts import COPIES, SLACK, SPEED, StudyCharts
@@ -85,7 +85,7 @@ def test_every_point_is_drawn_with_its_interval(swept, written):
     assert f"{mean.low:.2f} … {mean.high:.2f}, 3 seeds" in heat
 
 
-def test_nothing_beats_a_point_of_the_front(swept):
+def test_no_point_dominates_a_point_of_the_front(swept):
     found = StudyCharts(swept).fronts
     assert [front.condition for front in found] == [{0: 0}, {0: 1}, {0: 2}]
     for step, front in enumerate(found):
@@ -105,7 +105,7 @@ def test_nothing_beats_a_point_of_the_front(swept):
         assert {spot.point.name for spot in front.members} == expected
 
 
-def test_axes_find_their_places(swept):
+def test_axes_are_assigned_and_scaled_by_their_values(swept):
     found = StudyCharts(swept)
     assert (found.x, found.lines, found.facets) == (0, 1, [{}])
     scale, places = scale_of_axis(axis_of_values("network.nodes", [100, 1000, 10_000], ""))
@@ -130,7 +130,7 @@ def test_routers_have_their_colours_in_a_study(tmp_path):
 
 @pytest.mark.parametrize("width", [400, 1024, 1400])
 def test_a_study_begins_with_its_chart(browser, written, width):
-    page = opened(browser, written / "report.html", width=width)
+    page = open_page(browser, written / "report.html", width=width)
     assert page.value("document.querySelector('main svg').getBoundingClientRect().top") < 300
     assert page.value("document.querySelectorAll('main > section:first-child p').length") == 0
     require_whole_pictures(page, width)
@@ -138,7 +138,7 @@ def test_a_study_begins_with_its_chart(browser, written, width):
     seen = "filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().bottom)"
     (floor,) = page.value(f"[...document.querySelectorAll('#front .axis')].{seen}")
     labels = page.value(f"[...document.querySelectorAll('#front .label')].{seen}")
-    assert max(labels) <= floor + 5, "words stand above the axis"
+    assert max(labels) <= floor + 5, "a label is below the axis"
     overlapping = """
         (() => {
           const boxes = [...document.querySelectorAll('#front .label')].map(label => label.getBoundingClientRect());
@@ -151,15 +151,17 @@ def test_a_study_begins_with_its_chart(browser, written, width):
 
 @pytest.mark.parametrize("width", [400, 1024, 1400])
 def test_a_comparison_begins_with_its_intervals(browser, compared, width):
-    page = opened(browser, compared, width=width)
+    page = open_page(browser, compared, width=width)
     assert page.value("document.querySelector('main svg').getBoundingClientRect().top") < 400
-    assert "B − A, % of A's mean" in page.seen(".scale")[0]
+    assert "B − A, % of A's mean" in page.visible_texts(".scale")[0]
     assert page.value("document.querySelectorAll('.scale text').length") >= 4
     require_whole_pictures(page, width)
 
 
 def require_whole_pictures(page: Page, width: int) -> None:
-    """Assert that pictures have a title and a description, and that nothing is wider than the page."""
+    """Assert that pictures have a title and a description, that the keyboard reaches them, and that nothing is wider
+    than the page.
+    """
     page.value("for (const section of document.querySelectorAll('details')) section.open = true")
     assert page.value("document.documentElement.scrollWidth") <= width
     for name in ("title", "desc"):
@@ -190,7 +192,7 @@ def test_scales_hold_their_values(values, form):
     assert len(scale.ticks) >= 2
 
 
-def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
+def test_failed_and_missing_runs_are_reported(swept, tmp_path):
     rows = dict(swept.results)
     first, second = swept.points[0].run_names[:2]
     del rows[first]
@@ -201,7 +203,7 @@ def test_failures_and_missing_runs_are_said_first(swept, tmp_path):
     assert "1 run failed: out of &lt;memory&gt;" in page
 
 
-def written_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]:
+def write_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]:
     a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
     asked = ComparisonRequest("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
     b = a.with_settings([("loss.rate", "0.4")])
@@ -214,12 +216,12 @@ def written_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("compared")
-    written_comparison(folder)
+    write_comparison(folder)
     return folder / "report.html"
 
 
 def test_the_page_of_a_comparison(tmp_path):
-    asked, results = written_comparison(tmp_path)
+    asked, results = write_comparison(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "script-src 'none'" in page
     assert "A <a>" not in page
@@ -234,7 +236,7 @@ def test_the_page_of_a_comparison(tmp_path):
     assert all(row["trace_hash"] in ran for row in results.values())
 
 
-def test_a_study_says_what_ran(swept, tmp_path):
+def test_the_report_of_a_study_lists_what_ran(swept, tmp_path):
     write_study_report(swept, tmp_path / "report.html", tmp_path / "pictures", "hearsay sweep loss.toml --seeds 3")
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     assert "27 runs" in page
@@ -245,7 +247,7 @@ def test_a_study_says_what_ran(swept, tmp_path):
     assert all(f"scenarios/{point.name}.toml --seed 1" in ran for point in swept.points)
 
 
-def test_titles_are_said_once_and_points_of_the_front_by_their_name(swept, written):
+def test_titles_stand_once_and_points_of_the_front_have_their_names(swept, written):
     page = (written / "report.html").read_text(encoding="utf-8")
     assert ".figures .figure-title { display: none; }" in page
     labels = re.findall(r'class="label"[^>]*>([^<]*)<', page.split('id="front"')[1].split("</section>")[0])

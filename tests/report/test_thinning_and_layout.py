@@ -1,4 +1,4 @@
-"""Thinned curves keep what they show; layouts are the same every time and stay in their square."""
+"""Thinned curves agree with all values; layouts are deterministic and stay in the unit square."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_buckets_hold_everything_once_in_order_of_time(times):
 @pytest.mark.parametrize(
     ("nodes", "links"), [(0, []), (1, []), (2, [(0, 1)]), (60, [(a, (a + 7) % 60) for a in range(60)])]
 )
-def test_the_force_layout_is_in_its_square_and_the_same_again(nodes, links):
+def test_the_force_layout_is_in_the_unit_square_and_deterministic(nodes, links):
     pairs = np.array(links, dtype=np.int64).reshape(-1, 2)
     places = force_layout(nodes, pairs)
     assert places.shape == (nodes, 2)

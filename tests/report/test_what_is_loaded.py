@@ -1,15 +1,15 @@
-"""A report is made from tables and settings: it loads no router."""
+"""Reports and explanations are made from tables and rows, without loading a router."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from runs_with_tables import analysed
+from runs_with_tables import simulate_with_tables
 
 ROUTERS = ("hearsay.core.episub", "hearsay.core.flooding", "hearsay.core.mesh", "hearsay.core.registry",
            "hearsay.core.scores", "hearsay.sim.reference", "hearsay.sim.array")  # fmt: skip
-REPORT_AND_LIST = """
+RUN_AND_LIST_MODULES = """
 import sys
 sys.argv = ["hearsay", *sys.argv[1:]]
 from hearsay.cli.main import main
@@ -23,7 +23,7 @@ print(*sys.modules)
 
 def loaded_by(*arguments: object) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", REPORT_AND_LIST, *map(str, arguments)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, *map(str, arguments)], capture_output=True, text=True, check=True
     )
     *_, code, modules = done.stdout.splitlines()
     assert code == "0", done.stderr
@@ -31,7 +31,7 @@ def loaded_by(*arguments: object) -> list[str]:
 
 
 def test_a_report_with_explanations_loads_no_router(tmp_path):
-    run = analysed(tmp_path / "run", 1, loss=0.6)
+    run = simulate_with_tables(tmp_path / "run", 1, loss=0.6)
     loaded = loaded_by("report", run, "--explain")
     assert "Worth explaining" in (run / "report.html").read_text(encoding="utf-8")
     assert [name for name in loaded if name.startswith(ROUTERS)] == []
@@ -39,6 +39,6 @@ def test_a_report_with_explanations_loads_no_router(tmp_path):
 
 
 def test_an_explanation_loads_no_router(tmp_path):
-    run = analysed(tmp_path / "run", 1, loss=0.6)
+    run = simulate_with_tables(tmp_path / "run", 1, loss=0.6)
     loaded = loaded_by("explain", run, "--message", "0")
     assert [name for name in loaded if name.startswith(ROUTERS)] == []

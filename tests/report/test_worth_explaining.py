@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from commands import hearsay
 from result_tables import write_table
-from runs_with_tables import analysed, stories
-from test_write_report import Read
+from runs_with_tables import publications_and_deliveries, simulate_with_tables
+from test_write_report import ParsedPage
 
-from chromium import opened
+from chromium import open_page
 from hearsay.report.run_page import write_report
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> list[Path]:
     folder = tmp_path_factory.mktemp("runs")
-    return [analysed(folder / name, seed, loss=0.6) for seed, name in enumerate(("<b>a'b", "right"), 1)]
+    return [simulate_with_tables(folder / name, seed, loss=0.6) for seed, name in enumerate(("<b>a'b", "right"), 1)]
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +29,22 @@ def report(runs) -> Path:
     return write_report(runs[:1], None)
 
 
-def read(file: Path) -> Read:
-    return Read(file.read_text(encoding="utf-8"))
+def read(file: Path) -> ParsedPage:
+    return ParsedPage(file.read_text(encoding="utf-8"))
 
 
-def commands_on(page: Read) -> list[str]:
+def commands_on(page: ParsedPage) -> list[str]:
     return [text for text in page.texts if text.startswith("hearsay explain ") and "--message" in text]
 
 
-def links_on(page: Read) -> set[str]:
+def links_on(page: ParsedPage) -> set[str]:
     links = {str(attributes["href"]) for name, attributes in page.tags if name == "a"}
     assert all(link.startswith("#") for link in links)
     return {link[1:] for link in links}
 
 
 def test_the_slowest_and_the_least_delivered_are_named(runs, report):
-    published, delivered = stories(runs[0])
+    published, delivered = publications_and_deliveries(runs[0])
     last = {
         number: max(row.time_us for row in rows) - published[number].time_us for number, rows in delivered.items()
     }
@@ -58,7 +58,7 @@ def test_the_slowest_and_the_least_delivered_are_named(runs, report):
     assert [words for words in asked if "--node" not in words] == wanted
 
 
-def test_who_was_not_due_a_message_does_not_make_it_slow(runs, tmp_path):
+def test_deliveries_to_nodes_that_are_not_due_do_not_make_a_message_slow(runs, tmp_path):
     run = tmp_path / "churn"
     shutil.copytree(runs[0], run)
     lines = pq.read_table(run / "metrics" / "messages").sort_by("message").to_pylist()
@@ -94,7 +94,7 @@ def test_every_link_leads_somewhere_on_the_page(runs, report, tmp_path):
         assert len(commands_on(page)) >= 4
 
 
-def test_without_a_trace_nothing_is_promised(runs, tmp_path):
+def test_without_a_trace_no_explanation_is_offered(runs, tmp_path):
     shutil.copytree(runs[0] / "metrics", tmp_path / "tables" / "metrics")
     page = read(write_report([tmp_path / "tables"], tmp_path / "out.html", explain=True))
     assert commands_on(page) == []
@@ -113,24 +113,24 @@ def test_what_cannot_be_explained_has_a_reason_and_no_link(runs, tmp_path):
 
 
 def test_a_link_opens_the_explanation_and_a_button_copies_the_command(browser, report):
-    page = opened(browser, report)
+    page = open_page(browser, report)
     assert page.value("document.querySelectorAll('details.explained[open]').length") == 0
     page.value("document.querySelector('#explained a').click()")
     assert page.value("document.querySelectorAll('details.explained[open]').length") == 1
-    assert any(text.startswith("What they have in common") for text in page.seen("details.explained h4"))
+    assert any(text.startswith("What they have in common") for text in page.visible_texts("details.explained h4"))
     assert page.value("document.querySelectorAll('details[open] .lanes svg .had').length") > 1
     page.value("document.querySelector('#explained .copy').click()")
     page.until("document.querySelector('#explained .copy').textContent !== 'Copy'")
     (first, *_) = commands_on(read(report))
     assert page.value("getSelection().toString().trim()") == first
-    assert page.complaints() == []
+    assert page.console_messages() == []
 
 
 def test_an_address_that_names_an_explanation_opens_it(browser, report):
-    """As a page is opened, and on a page that is open."""
+    """When the page is opened, and when the address of the open page changes."""
     one, *_, other = sorted(link for link in links_on(read(report)) if link.startswith("explained-"))
     unfolded = "[...document.querySelectorAll('details.explained[open]')].map(each => each.id).sort().join()"
-    page = opened(browser, report)
+    page = open_page(browser, report)
     page.visit("about:blank")
     page.visit(f"{report.as_uri()}#{one}")
     page.until(f"{unfolded} === '{one}'")
@@ -139,13 +139,13 @@ def test_an_address_that_names_an_explanation_opens_it(browser, report):
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)])
-def test_it_fits_wide_and_narrow(browser, report, dark, width):
-    page = opened(browser, report, dark=dark, width=width)
+def test_explanations_fit_wide_and_narrow_pages(browser, report, dark, width):
+    page = open_page(browser, report, dark=dark, width=width)
     page.value("document.querySelectorAll('details.explained').forEach(each => { each.open = true; })")
     assert page.value("document.documentElement.scrollWidth") <= width
 
 
-def test_figures_and_explanations_are_two_commands(runs, tmp_path):
+def test_figures_and_explanations_exclude_each_other(runs, tmp_path):
     done = hearsay("report", runs[0], "--figures", tmp_path / "figures", "--explain")
     assert done.returncode == 2
     assert "--figures and --explain" in done.stderr

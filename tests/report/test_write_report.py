@@ -1,4 +1,4 @@
-"""Tests of what a report says, from result tables whose figures are known."""
+"""Texts and charts of reports of runs, from result tables with known values."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hearsay.trace.folder.manifest import RunFolderError
 MOST_BYTES = 5_000_000
 
 
-class Read(HTMLParser):
-    """The elements of a page, and the text of those that have an id."""
+class ParsedPage(HTMLParser):
+    """The tags, texts and scripts of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class Read(HTMLParser):
         return next(figure for figure in self.data["figures"] if figure["id"] == name)
 
 
-def report(tmp_path: Path, *runs: Path) -> Read:
+def report(tmp_path: Path, *runs: Path) -> ParsedPage:
     out = tmp_path / "report.html"
     write_report(runs, out)
     assert out.stat().st_size < MOST_BYTES
-    return Read(out.read_text(encoding="utf-8"))
+    return ParsedPage(out.read_text(encoding="utf-8"))
 
 
 def test_the_table_has_a_column_for_each_question(tmp_path):
@@ -93,7 +93,7 @@ def test_disturbances_are_named_with_delivery_before_during_and_after(tmp_path):
     assert "1 disturbance " not in text
 
 
-def test_what_a_trace_cannot_tell_is_not_a_zero(tmp_path):
+def test_a_value_that_the_trace_lacks_is_not_measured_instead_of_zero(tmp_path):
     run = write_run(tmp_path / "ring")
     (row,) = [dict(row) for row in read_table(run, "headline").to_pylist()]
     unknown = ("bytes_out_mean", "bytes_out_max_over_mean", "bytes_out_gini", "control_bytes_share", "hops_mean")
@@ -109,12 +109,12 @@ def test_what_a_trace_cannot_tell_is_not_a_zero(tmp_path):
     assert reasons.count("not measured: hops are not in it") == 1
     assert "load" not in {figure["id"] for figure in page.data["figures"]}
     assert 'href="#load"' not in (tmp_path / "report.html").read_text()
-    load = report(tmp_path, run, write_run(tmp_path / "other")).figure("load")  # empty for one of two runs alone
+    load = report(tmp_path, run, write_run(tmp_path / "other")).figure("load")  # one of the two runs has data
     assert [line["reason"] for line in load["absent"] if line["run"] == 0] == ["not measured: sizes are not in it."]
     assert "Rings are hops" not in page.text
 
 
-def test_what_no_trace_of_live_nodes_can_tell_has_no_panel(tmp_path):
+def test_a_figure_that_is_not_measured_has_no_panel(tmp_path):
     run = write_run(tmp_path / "nodes")
     write_table(run, "measured", [{"run": "nodes", "figure": "state", "measured": False, "reason": "no rows"}])
     write_table(run, "state", [])
@@ -167,12 +167,12 @@ def test_charts_hold_the_figures_of_the_tables(tmp_path):
 
 def test_neighbours_and_tree_are_shown_where_there_is_no_mesh(tmp_path):
     run = write_run(tmp_path / "episub")
-    looks = [
+    samples = [
         {"run": run.name, "topic": 0, "layer": layer, "time_us": 10**6, "members": 20, "links": 20 * degree,
          "degree_mean": degree, "degree_min": degree, "degree_max": degree, "components": 1, "largest_share": 1.0}
         for layer, degree in (("neighbours", 7), ("tree", 2))
     ]  # fmt: skip
-    write_table(run, "mesh", looks)
+    write_table(run, "mesh", samples)
     counts = [{"layer": "neighbours", "degree": 7, "nodes": 20}, {"layer": "tree", "degree": 2, "nodes": 20}]
     write_table(run, "degrees", [{"run": run.name, "topic": 0, "time_us": 10**6, **row} for row in counts])
     links = [("neighbours", 0, 1), ("neighbours", 1, 2), ("neighbours", 2, 0), ("tree", 0, 1), ("tree", 1, 2)]
@@ -192,13 +192,13 @@ def test_neighbours_and_tree_are_shown_where_there_is_no_mesh(tmp_path):
     assert len(picture["links"]) == 2 * 2
 
 
-def test_runs_that_differ_in_more_than_the_router_say_so(tmp_path):
+def test_differences_other_than_the_router_are_listed(tmp_path):
     runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40, slow=3)]
     page = report(tmp_path, *runs)
     assert "The runs differ in: nodes 20 ( small ) · 40 ( large )" in page.text
     assert page.data["runs"] == ["small", "large"]
     assert [line["run"] for line in page.figure("latency")["series"]] == [0, 1]
-    both = [write_run(tmp_path / "one"), with_headlines(write_run(tmp_path / "two"), router="episub", seconds=99.0)]
+    both = [write_run(tmp_path / "one"), change_headlines(write_run(tmp_path / "two"), router="episub", seconds=99.0)]
     assert "Not only the router differs: length 10 s ( one ) · 99 s ( two )" in report(tmp_path, *both).text
     report(tmp_path, both[0])
     assert 'id="differ"' not in (tmp_path / "report.html").read_text()
@@ -206,13 +206,13 @@ def test_runs_that_differ_in_more_than_the_router_say_so(tmp_path):
 
 def test_routers_have_their_colours(tmp_path):
     routers = ["episub", "gossipsub", "gossipsub", "mine", "floodsub"]
-    runs = [with_headlines(write_run(tmp_path / f"run-{place}"), router=name) for place, name in enumerate(routers)]
+    runs = [change_headlines(write_run(tmp_path / f"run-{place}"), router=name) for place, name in enumerate(routers)]
     assert report(tmp_path, *runs).data["colours"] == [4, 3, 5, 6, 0]
     assert report(tmp_path, runs[1], runs[0]).data["colours"] == [3, 4]
     assert palette.numbers_of(map(str, range(20))) == [5, 6, 7, 0, 1, 2, 3, 4, *range(8, 20)]
 
 
-def test_nothing_measured_is_said_and_why(tmp_path):
+def test_a_run_without_measurements_is_reported_with_the_reason(tmp_path):
     page = report(tmp_path, write_empty_run(tmp_path / "empty"))
     assert "the run was interrupted" in page.text
     assert "router unknown nodes unknown length unknown" in page.text
@@ -245,7 +245,7 @@ def test_hostile_words_in_charts_stay_in_the_data(tmp_path):
     assert page.figure("control")["series"][0]["categories"] == [kind]
 
 
-def test_no_address_but_places_in_the_page(tmp_path):
+def test_all_links_lead_to_places_in_the_page(tmp_path):
     page = report(tmp_path, write_run(tmp_path / "ring"))
     identities = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     for name, attributes in page.tags:
@@ -262,7 +262,7 @@ def test_every_figure_has_its_definition(tmp_path):
     assert set(definitions()) - {"delivery", "eligible"} <= set(TABLES)
 
 
-def test_a_script_is_no_node(tmp_path):
+def test_a_peer_with_the_role_script_is_not_counted_as_a_node(tmp_path):
     run = write_run(tmp_path / "ring")
     (run / "dictionary").mkdir()
     roles = pa.table({"peer": pa.array([19, 7], pa.int32()), "role": ["script", "node"]})
@@ -271,7 +271,7 @@ def test_a_script_is_no_node(tmp_path):
     assert load["y"][-1] == 1900
 
 
-def test_all_topics_come_first_then_those_in_most_trouble_and_the_rest_is_counted(tmp_path):
+def test_all_topics_come_first_then_the_worst_topics_and_the_others_are_counted(tmp_path):
     names = [f"topic-{number:02}" for number in range(40)]
     run = write_run(tmp_path / "many", topics=names)
     headlines = pa.parquet.read_table(run / METRICS_FOLDER / "headline").drop_columns(["run"]).to_pylist()
@@ -288,7 +288,7 @@ def test_all_topics_come_first_then_those_in_most_trouble_and_the_rest_is_counte
     assert first.index(f" {100 - 100 * missing / 8000:.1f} %") < first.index("topic-37") < first.index(" 75 %")
 
 
-def test_the_line_of_all_topics_is_that_of_the_topic_where_there_is_one(tmp_path):
+def test_the_line_of_all_topics_equals_that_of_a_single_topic(tmp_path):
     run = open_runs([write_run(tmp_path / "ring")]).runs[0]
     (own,) = run.headlines
     whole = all_topics(run)
@@ -303,14 +303,14 @@ def test_the_line_of_all_topics_is_that_of_the_topic_where_there_is_one(tmp_path
 
 
 def simulated(folder: Path, router: str) -> Path:
-    """A run folder with a scenario, a summary and made-up tables."""
+    """Simulate a run, for its scenario and its summary, and write the tables of the ring into its folder."""
     command = ["simulate", "--preset", "r1", "--router", router, "--nodes", "9", "--messages", "1", "--trace", "none"]
     done = run_command(*command, "--out", folder)
     assert done.returncode == 0, done.stderr
-    return with_headlines(write_run(folder), router=router)
+    return change_headlines(write_run(folder), router=router)
 
 
-def test_the_report_says_what_ran(tmp_path):
+def test_the_report_lists_what_ran(tmp_path):
     runs = [simulated(tmp_path / router, router) for router in ("gossipsub", "floodsub")]
     text = report(tmp_path, *runs).text
     assert "2 runs only the router differs 9 nodes 1 message of 100 bytes one seed: 1 " in text
@@ -324,15 +324,15 @@ def test_the_report_says_what_ran(tmp_path):
     assert "sampled every 10 s; messages stay in the cache for 5 s" in alone
 
 
-def with_headlines(run: Path, **changed) -> Path:
-    """The run with other figures in the lines of its topics."""
+def change_headlines(run: Path, **changed) -> Path:
+    """Change columns in all rows of the run's table `headline`; return the run."""
     lines = pa.parquet.read_table(run / METRICS_FOLDER / "headline").drop_columns(["run"]).to_pylist()
     write_table(run, "headline", [{"run": run.name, **line, **changed} for line in lines])
     return run
 
 
 def test_the_best_and_the_worst_of_a_column_are_marked(tmp_path):
-    whole = with_headlines(write_run(tmp_path / "whole"), delivered=200, delivery_ratio=1.0, latency_p99_ms=101.0)
+    whole = change_headlines(write_run(tmp_path / "whole"), delivered=200, delivery_ratio=1.0, latency_p99_ms=101.0)
     text = report(tmp_path, whole, write_run(tmp_path / "short")).text
     table = text[text.index("Does every message arrive?") : text.index("Delivery latency")]
     assert "100 % best 50 ms 101 ms worst" in table
@@ -341,9 +341,9 @@ def test_the_best_and_the_worst_of_a_column_are_marked(tmp_path):
 
 
 def test_a_run_that_ended_early_is_neither_best_nor_worst(tmp_path):
-    slow = with_headlines(write_run(tmp_path / "slow"), latency_p99_ms=300.0)
-    fast = with_headlines(write_run(tmp_path / "fast"), latency_p99_ms=200.0)
-    early = with_headlines(write_run(tmp_path / "early"), latency_p99_ms=100.0, complete=False)
+    slow = change_headlines(write_run(tmp_path / "slow"), latency_p99_ms=300.0)
+    fast = change_headlines(write_run(tmp_path / "fast"), latency_p99_ms=200.0)
+    early = change_headlines(write_run(tmp_path / "early"), latency_p99_ms=100.0, complete=False)
     text = report(tmp_path, slow, fast, early).text
     table = text[text.index("Does every message arrive?") : text.index("Delivery latency")]
     assert "300 ms worst" in table
@@ -351,8 +351,8 @@ def test_a_run_that_ended_early_is_neither_best_nor_worst(tmp_path):
     assert "100 ms best" not in table
 
 
-def bars_of(page: Read) -> list[str]:
-    """The widths of the bars in the order of the page."""
+def classes_of_bars(page: ParsedPage) -> list[str]:
+    """Return the CSS classes that set the widths of the bars, in the order of the page."""
     classes = [str(attributes.get("class")).split() for _, attributes in page.tags]
     return [names[1] for names in classes if names[:1] == ["amount"]]
 
@@ -364,10 +364,10 @@ def test_bars_begin_at_the_least_possible_value_and_delivered_shares_have_none(t
          "state_bytes_mean")
     )  # fmt: skip
     runs = [
-        with_headlines(write_run(tmp_path / name), bytes_out_max_over_mean=load, **unknown)
+        change_headlines(write_run(tmp_path / name), bytes_out_max_over_mean=load, **unknown)
         for name, load in loads.items()
     ]
-    assert bars_of(report(tmp_path, *runs)) == ["w-1", "w-25", "w-50"]
+    assert classes_of_bars(report(tmp_path, *runs)) == ["w-1", "w-25", "w-50"]
 
 
 def test_a_small_share_of_control_has_a_bar_and_none_has_none(tmp_path):
@@ -377,14 +377,14 @@ def test_a_small_share_of_control_has_a_bar_and_none_has_none(tmp_path):
          "state_bytes_mean")
     )  # fmt: skip
     runs = [
-        with_headlines(write_run(tmp_path / name), control_bytes_share=share, **unknown)
+        change_headlines(write_run(tmp_path / name), control_bytes_share=share, **unknown)
         for name, share in shares.items()
     ]
-    assert bars_of(report(tmp_path, *runs)) == ["w-1", "w-50"]
+    assert classes_of_bars(report(tmp_path, *runs)) == ["w-1", "w-50"]
 
 
 def test_rows_are_called_routers_if_runs_have_their_names(tmp_path):
-    runs = [with_headlines(write_run(tmp_path / name), router=name) for name in ("episub", "floodsub")]
+    runs = [change_headlines(write_run(tmp_path / name), router=name) for name in ("episub", "floodsub")]
     assert " router delivered Does every message arrive? " in report(tmp_path, *runs).text
     assert " run delivered " in report(tmp_path, runs[0], write_run(tmp_path / "other")).text
 
@@ -403,10 +403,10 @@ def test_runs_of_equal_routers_do_not_differ_in_the_router_only(tmp_path):
     assert "only the router differs" not in report(tmp_path, *runs).text
 
 
-def test_the_heading_names_an_unknown_router_as_one(tmp_path):
+def test_the_heading_says_that_the_router_is_unknown(tmp_path):
     assert (
         "go router unknown 20 nodes"
-        in report(tmp_path, with_headlines(write_run(tmp_path / "go"), router="unknown")).text
+        in report(tmp_path, change_headlines(write_run(tmp_path / "go"), router="unknown")).text
     )
 
 
@@ -426,7 +426,7 @@ def test_a_quiet_run_has_no_chart_of_nodes(tmp_path):
     assert [(line["panel"], line["y"]) for line in churn["series"]] == [(0, [1] * 10)]
 
 
-def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say(tmp_path):
+def test_scores_promises_and_idontwant_are_drawn_if_their_tables_have_rows(tmp_path):
     run = write_run(tmp_path / "judging")
     ids = {figure["id"] for figure in report(tmp_path, run).data["figures"]}
     assert ids.isdisjoint({"scores", "promises", "idontwant", "exchange"})
@@ -435,11 +435,11 @@ def test_scores_promises_and_idontwant_are_drawn_where_there_is_something_to_say
     )
     quantiles = {"lowest": -30.0, "p5": -20.0, "median": 1.5, "p95": 2.0, "highest": 3.0}
     shares = {"below_zero": 0.25, "below_gossip": 0.125, "below_publish": 0.0, "below_graylist": 0.0}
-    looks = [
+    samples = [
         {"run": "judging", "part": "score", "time_us": second * 10**6, "pairs": 40, **quantiles, **shares}
         for second in (2, 4)
     ]
-    write_table(run, "scores", looks)
+    write_table(run, "scores", samples)
     requested = {"run": "judging", "seconds": 1, "requests": 2, "asked": 4, "answered": 3, "broken": 1}
     write_table(run, "promises", [{**requested, "second": second} for second in (1, 3)])
     saved = {"told": 30, "withheld": 5, "withheld_bytes": 5_000, "withdrawn": 1, "withdrawn_bytes": 1_000}
@@ -471,7 +471,7 @@ def test_the_typical_message_of_each_run_is_shown(tmp_path):
     assert [one["lists"]["typical"] for one in page.figure("spread")["series"]] == [1, 7]
 
 
-def test_what_is_said_below_a_figure_names_its_run(tmp_path):
+def test_notes_below_a_figure_name_their_run(tmp_path):
     text = report(tmp_path, write_run(tmp_path / "small"), write_run(tmp_path / "large", nodes=40)).text
     assert re.search(r"small\s*: at the end: ", text)
     assert re.search(r"large\s*: at the end: ", text)
@@ -493,7 +493,7 @@ def test_the_same_tables_give_the_same_bytes(tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_run_of_a_million_nodes_stays_small(tmp_path):
+def test_the_report_of_a_million_nodes_stays_small(tmp_path):
     run = write_run(tmp_path / "big")
     nodes = 1_000_000
     node = np.arange(nodes, dtype=np.int32)
@@ -516,18 +516,18 @@ def test_a_run_of_a_million_nodes_stays_small(tmp_path):
     assert len(page.figure("latency")["series"][0]["x"]) <= 400
 
 
-def hearsay(*arguments: object) -> subprocess.CompletedProcess[str]:
+def report_command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return run_command("report", *arguments)
 
 
 def test_the_command_names_the_report(tmp_path):
     run = write_run(tmp_path / "ring")
-    done = hearsay(run)
+    done = report_command(run)
     assert (done.returncode, done.stdout) == (0, f"report: {run / 'report.html'}\n"), done.stderr
     assert (run / "report.html").stat().st_size > 0
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
+def require_one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
@@ -536,10 +536,12 @@ def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
 def test_the_command_refuses_in_one_line(tmp_path):
     run, bare = write_run(tmp_path / "ring"), tmp_path / "bare"
     bare.mkdir()
-    assert "several runs need --out" in one_line(hearsay(run, run), 2)
-    assert f"run `hearsay analyze {bare}` first" in one_line(hearsay(bare), 1)
-    assert "no such run folder" in one_line(hearsay(tmp_path / "nowhere"), 1)
-    assert "cannot write the report" in one_line(hearsay(run, "--out", tmp_path / "no" / "report.html"), 1)
+    assert "several runs need --out" in require_one_line(report_command(run, run), 2)
+    assert f"run `hearsay analyze {bare}` first" in require_one_line(report_command(bare), 1)
+    assert "no such run folder" in require_one_line(report_command(tmp_path / "nowhere"), 1)
+    assert "cannot write the report" in require_one_line(
+        report_command(run, "--out", tmp_path / "no" / "report.html"), 1
+    )
     assert not (run / "report.html").exists()
 
 
@@ -563,13 +565,13 @@ def test_a_damaged_table_is_named(tmp_path):
 def test_a_damaged_run_is_refused_in_one_line(tmp_path, name, content, said):
     run = write_run(tmp_path / "ring")
     (run / name).write_text(content)
-    line = one_line(hearsay(run), 1)
+    line = require_one_line(report_command(run), 1)
     assert str(run / name) in line
     assert said in line
     assert not (run / "report.html").exists()
 
 
-def test_a_truncated_trace_is_said_first(tmp_path):
+def test_a_truncated_trace_is_a_caveat(tmp_path):
     scenario = ["--preset", "r1", "--nodes", "9", "--messages", "1", "--trace", "full"]
     run = tmp_path / "ring"
     done = run_command("simulate", *scenario, "--out", run)
@@ -620,7 +622,7 @@ def test_a_manifest_of_tables_names_no_file_of_another_folder(tmp_path):
     assert stored_files(run, "headline") == [run / METRICS_FOLDER / "headline" / "secret.parquet"]
 
 
-def test_tables_in_a_folder_of_their_own_are_not_said_to_lack_the_trace(tmp_path):
+def test_a_folder_of_tables_alone_has_no_caveat_about_its_trace(tmp_path):
     run = write_run(tmp_path / "ring")
     entry = {"path": "trace/class=node/part-00000.parquet", "class": "node", "rows": 1, "bytes": 1,
              "min_time_us": 0, "max_time_us": 0, "sha256": ""}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Figures as people write them."""
+"""Numbers as text: units, significant digits, intervals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_single_figures(text, said):
         ((2.0, 2.0, 2.0), "number", "+2.0"),
     ],
 )
-def test_an_interval_has_one_unit_and_says_what_is_the_same_once(amounts, form, said):
+def test_an_interval_has_its_unit_once(amounts, form, said):
     middle, low, high = amounts
     assert plain(interval(middle, low, high, form)) == said
 

@@ -1,4 +1,4 @@
-"""A browser that takes frames too slowly costs a bound of memory, and sees the whole again; questions are bounded."""
+"""A slow browser takes bounded memory, and gets the whole state again; viewers and requests are bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hearsay.watch.links import DrawnNodes
 from hearsay.watch.picture import Picture
 
 
-def never_asked(request):
+def fail_if_asked(request):
     raise AssertionError(request)
 
 
@@ -42,11 +42,11 @@ def test_a_slow_browser_loses_what_waits_and_gets_the_whole(frames):
     assert asyncio.run(watched()) == [b"whole again", b"next", None]
 
 
-def test_who_joins_gets_the_whole_first():
+def test_a_new_viewer_gets_the_whole_state_first():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {"source": "test"}, asyncio.get_running_loop())
         viewer = broadcast.join()
-        broadcast.answer_and_send(5, {"over": False}, never_asked)
+        broadcast.answer_and_send(5, {"over": False}, fail_if_asked)
         return await viewer.next()
 
     sent = asyncio.run(watched())
@@ -55,21 +55,21 @@ def test_who_joins_gets_the_whole_first():
     assert sent.endswith(b"}\n\n")
 
 
-def test_who_joins_before_the_source_has_begun_learns_what_it_waits_for():
+def test_a_viewer_that_joins_before_the_source_begins_gets_the_reason_for_waiting():
     async def watched():
-        broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "the paint dries")
+        broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop(), "compiling")
         early = broadcast.join()
         sent = await early.next()
-        broadcast.answer_and_send(5, {"over": False}, never_asked)
+        broadcast.answer_and_send(5, {"over": False}, fail_if_asked)
         return sent, await early.next(), broadcast.awaited
 
     sent, first, awaited = asyncio.run(watched())
-    assert sent == b'event: awaited\ndata: "the paint dries"\n\n'
+    assert sent == b'event: awaited\ndata: "compiling"\n\n'
     assert first.startswith(b'data: {"number":1,')
     assert awaited is None
 
 
-def test_no_more_look_and_ask_than_there_is_room_for():
+def test_viewers_and_waiting_requests_are_bounded():
     async def watched():
         broadcast = Broadcast(Picture(DrawnNodes(3)), {}, asyncio.get_running_loop())
         asked = [asyncio.ensure_future(broadcast.ask({"do": number})) for number in range(MOST_ASKED + 1)]

@@ -1,4 +1,4 @@
-"""Several real nodes on one page: joined by their names, published from, stopped, and back when they come back."""
+"""Several real nodes on one page: joined by their names, they publish and stop; what they send is bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from commands import hearsay, started
 from hypothesis import given
 from hypothesis import strategies as st
 from waiting import run
-from watched import Watched, logged
+from watched import Watched, next_event
 
 from hearsay.trace.folder.manifest import load_manifest
 from hearsay.trace.language.event_rows import node_up_row, reject_row
@@ -58,7 +58,7 @@ ROWS = st.lists(st.lists(WHOLE, min_size=13, max_size=13), max_size=5).map(
 
 @contextmanager
 def running():
-    """Processes that are added one by one; what is left of them in the end is ended."""
+    """Yield a list for processes; interrupt those that still run at the end."""
     processes = []
     try:
         yield processes
@@ -69,18 +69,18 @@ def running():
             process.communicate()
 
 
-def node(processes, *arguments):
-    """A node that is watched: its process, the address of its page, and its own."""
+def start_node(processes, *arguments):
+    """Start a watched node; return its process, the address of its page, and the address on which it listens."""
     process = started("node", "--json", "--subscribe", "news", "--watch", *arguments, stdin=PIPE, stdout=PIPE)
     processes.append(process)
-    page = logged(process, "watch")["address"]
-    return process, page, logged(process, "listening")["address"]
+    page = next_event(process, "watch")["address"]
+    return process, page, next_event(process, "listening")["address"]
 
 
 def test_three_nodes_on_one_page(tmp_path):
     with running() as processes:
-        first, page, address = node(processes)
-        last, *others = [node(processes, "--connect", address, *more) for more in (
+        first, page, address = start_node(processes)
+        last, *others = [start_node(processes, "--connect", address, *more) for more in (
             ("--watch-stop", "--trace", tmp_path / "trace"), ())]  # fmt: skip
         pages = [page, last[1], others[0][1]]
         joined = started("watch", *pages, stdout=PIPE, stderr=DEVNULL)
@@ -104,7 +104,7 @@ def test_three_nodes_on_one_page(tmp_path):
         (place,) = stoppable
         other = (place + 1) % 3
         watched.ask(do="publish", place=other, topic=0)
-        assert logged(last[0], "message")["data"] == "published from the page"
+        assert next_event(last[0], "message")["data"] == "published from the page"
         spread = {}
         for frame in frames:
             spread |= {progress[0]: progress[1] for progress in frame.get("spread", ())}
@@ -121,11 +121,11 @@ def test_three_nodes_on_one_page(tmp_path):
         assert first.poll() is None
 
 
-def test_nodes_that_say_nothing_stay_joined():
-    """For longer than a node may take to answer."""
+def test_silent_nodes_stay_joined():
+    """A page may be silent for longer than `ANSWER_S`, the time for an answer to a request."""
     with running() as processes:
-        _, page, address = node(processes)
-        pages = [page, node(processes, "--connect", address)[1]]
+        _, page, address = start_node(processes)
+        pages = [page, start_node(processes, "--connect", address)[1]]
         joined = started("watch", *pages, stdout=PIPE, stderr=DEVNULL)
         processes.append(joined)
         frames = Watched(re.search(r"http://\S+", joined.stdout.readline())[0], None, []).frames()
@@ -136,19 +136,19 @@ def test_nodes_that_say_nothing_stay_joined():
                 break
 
 
-class Followed(RowStream):
-    """Says who was let go."""
+class ObservedRowStream(RowStream):
+    """A stream that queues the viewers that leave."""
 
     def __init__(self):
         super().__init__(Picture(DrawnNodes()), [])
-        self.parted = asyncio.Queue()
+        self.left = asyncio.Queue()
 
     def leave(self, viewer):
         super().leave(viewer)
-        self.parted.put_nowait(viewer)
+        self.left.put_nowait(viewer)
 
 
-def test_who_hangs_up_makes_room_before_anything_is_said():
+def test_a_follower_that_disconnects_before_any_row_makes_room():
     async def follow(address):
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         writer.write(f"GET {address.path}rows HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
@@ -156,7 +156,7 @@ def test_who_hangs_up_makes_room_before_anything_is_said():
         return writer
 
     async def followed():
-        stream = Followed()
+        stream = ObservedRowStream()
         server = WatchServer(Broadcast(Picture(DrawnNodes()), {}, asyncio.get_running_loop()), rows=stream)
         await server.listen("127.0.0.1", 0)
         for _ in range(2):
@@ -164,7 +164,7 @@ def test_who_hangs_up_makes_room_before_anything_is_said():
                 follower.close()
             async with asyncio.timeout(KEEP_ALIVE_S / 2):
                 for _ in range(MOST_FOLLOWERS):
-                    await stream.parted.get()
+                    await stream.left.get()
         await server.close()
 
     asyncio.run(followed())
@@ -172,7 +172,7 @@ def test_who_hangs_up_makes_room_before_anything_is_said():
 
 def test_a_page_stops_no_node_that_does_not_allow_it():
     with running() as processes:
-        process, page, _ = node(processes)
+        process, page, _ = start_node(processes)
         watched = Watched(page, None, [])
         assert next(watched.frames())["about"]["can"] == ["publish"]
         with pytest.raises(HTTPError) as refused:
@@ -202,7 +202,7 @@ def test_wrong_addresses_are_one_line(arguments, code, words, tmp_path):
 
 
 @given(TEXTS, TEXTS, ROWS, TEXTS)
-def test_a_piece_is_read_as_it_was_said(peers, topics, rows, can):
+def test_a_piece_is_read_as_it_was_written(peers, topics, rows, can):
     line = Piece(peers, topics, rows, can).line()
     assert line.count(b"\n") == 2
     found = parse_line(line.removeprefix(b"data: "))
@@ -231,57 +231,57 @@ def test_any_line_is_a_piece_or_refused(line):
     ],
     ids=["rows", "names", "letters"],
 )
-def test_a_piece_has_so_much_and_no_more(most, more):
+def test_the_rows_and_names_of_a_piece_are_bounded(most, more):
     parse_line(most.line().removeprefix(b"data: "))
     with pytest.raises(MalformedLine):
         parse_line(more.line().removeprefix(b"data: "))
 
 
-def first_received(said):
-    """Return what comes first from a page that says this to who follows it."""
+def first_received(body):
+    """Return the first object that a follower receives from a page whose answer has this body."""
 
-    def speak():
+    def answer():
         stream, _ = server.accept()
         with stream, suppress(ConnectionError):
             stream.recv(1 << 16)
-            stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + said)
+            stream.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
 
     received = Queue()
     with create_server(("127.0.0.1", 0)) as server:
-        speaking = Thread(target=speak)
-        speaking.start()
+        answering = Thread(target=answer)
+        answering.start()
         remote = RemoteNode(f"http://127.0.0.1:{server.getsockname()[1]}/token/")
         remote.connect()
         remote.follow(received.put)
         first = received.get()
         remote.close()
-        speaking.join()
+        answering.join()
     return first
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_a_line_is_so_long_and_no_longer(beyond):
+def test_the_length_of_a_line_is_bounded(beyond):
     begin, end = b'data: {"peers":[],"topics":["news"],"rows":""', b"}\n"
     line = begin + b" " * (MOST_LINE - len(begin) - len(end) + beyond) + end
     assert isinstance(first_received(line), Piece) == (not beyond)
 
 
-class Hasty(RemoteNode):
-    """Sends all its rows before any reader connects."""
+class ImmediateNode(RemoteNode):
+    """A node that delivers all its pieces at once when it is followed."""
 
     def __init__(self, *pieces):
         super().__init__("http://127.0.0.1:1/token/")
-        self.says = pieces
+        self.pieces = pieces
 
     def follow(self, deliver):
-        for piece in self.says:
+        for piece in self.pieces:
             deliver(piece)
 
 
-def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():
+def test_rows_that_wait_to_be_shown_are_bounded():
     row = reject_row(time_ns() // 1000, 0, 0, NONE, 0, 0, 1, 0)
     rows = np.tile(np.array(row, dtype=np.int64), (MOST_ROWS, 1))
-    source = JoinedNodesSource([Hasty(Piece(("a",), ("news",), rows), *[Piece((), (), rows)] * 10)])
+    source = JoinedNodesSource([ImmediateNode(Piece(("a",), ("news",), rows), *[Piece((), (), rows)] * 10)])
     assert (10 + 1) * MOST_ROWS == MOST_WAITING + MOST_ROWS
 
     async def watched():
@@ -302,12 +302,12 @@ def test_rows_that_wait_to_be_shown_are_so_many_and_no_more():
 
 
 def test_a_node_that_is_gone_is_down_however_many_rows_wait():
-    node = Hasty()
+    node = ImmediateNode()
     source = JoinedNodesSource([node])
     now_us = time_ns() // 1000 + 1
     up = np.array([node_up_row(now_us, 0)], dtype=np.int64)
     rows = np.tile(np.array(reject_row(now_us, 0, NONE, NONE, 0, 0, 1, 0), dtype=np.int64), (MOST_ROWS, 1))
-    node.says = Piece(("a",), ("news",), up), *[Piece((), (), rows)] * 11, None
+    node.pieces = Piece(("a",), ("news",), up), *[Piece((), (), rows)] * 11, None
 
     async def watched():
         broadcast = Broadcast(source.picture, source.about(), asyncio.get_running_loop())
@@ -351,7 +351,7 @@ async def test_a_follower_that_takes_lines_too_slowly_is_let_go():
     assert await slow.next() is None
 
 
-def test_few_follow_at_a_time():
+def test_the_number_of_followers_is_bounded():
     stream = RowStream(Picture(DrawnNodes()), ["publish"])
     viewers = [stream.join() for _ in range(MOST_FOLLOWERS)]
     with pytest.raises(Refused):

@@ -1,4 +1,4 @@
-"""The picture says what the rows say: held to plain sums over them, however they come in and whenever one looks."""
+"""The picture of a run agrees with plain sums over its rows, in batches of any size, at any time of joining."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.watch.picture import BYTES, COPIES, DELIVERED, PUBLISHED, Picture
 from hearsay.watch.spreads import CELLS, LATENCY_EDGES_MS, MOST_FORGOTTEN, MOST_MESSAGES
 
 
-def rows_of(*changes):
+def simulated_rows(*changes):
     found = []
     scenario = load_scenario(None, "churn-30", [("network.nodes", "25"), ("workload.messages", "15"), *changes])
     Simulation(scenario, watcher=lambda rows: found.append(rows.copy())).run()
@@ -29,7 +29,7 @@ def rows_of(*changes):
 
 @pytest.fixture(scope="module")
 def rows():
-    return rows_of(("faults.churn.mean_session_s", "5"))
+    return simulated_rows(("faults.churn.mean_session_s", "5"))
 
 
 class Page:
@@ -64,7 +64,7 @@ class Page:
 
 
 @given(cuts=st.lists(st.integers(0, 30_000), max_size=12), joined=st.integers(0, 12), most=st.sampled_from([8, 1000]))
-def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
+def test_a_late_viewer_sees_the_same(rows, cuts, joined, most):
     picture = Picture(DrawnNodes(25, most))
     early, late = Page(), Page()
     places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
@@ -80,13 +80,13 @@ def test_who_comes_later_sees_the_same(rows, cuts, joined, most):
 
 @given(most=st.integers(1, 40), size=st.integers(300, 3000))
 @settings(deadline=None)
-def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size):
-    picture, all_of_it, history = Picture(DrawnNodes(25)), Page(), History(most)
+def test_the_history_of_a_run_is_bounded_and_ends_with_the_current_state(rows, most, size):
+    picture, complete, history = Picture(DrawnNodes(25)), Page(), History(most)
     for start in range(0, len(rows), size):
         picture.add_rows(rows[start : start + size])
-        all_of_it.apply(news := picture.changes(start + 1))
+        complete.apply(news := picture.changes(start + 1))
         history.add(news)
-        history.add({"number": 0, "now": start + 1, "rates": [0] * 7})  # it stands still
+        history.add({"number": 0, "now": start + 1, "rates": [0] * 7})  # nothing happens
     past, page = history.whole(), Page()
     for frame in past:
         page.apply({**frame, "spread": []})
@@ -96,13 +96,13 @@ def test_the_history_of_a_run_is_bounded_and_ends_with_what_is(rows, most, size)
     assert times == sorted(set(times))
     assert max([0, *(after - before for before, after in pairwise(times))]) <= 4 * max(len(rows) / most, size)
     assert (page.up, page.links, page.reached, page.latencies) == (
-        all_of_it.up, all_of_it.links, all_of_it.reached, all_of_it.latencies)  # fmt: skip
-    assert page.rates.tolist() == all_of_it.rates.tolist()
-    assert page.state == all_of_it.state
+        complete.up, complete.links, complete.reached, complete.latencies)  # fmt: skip
+    assert page.rates.tolist() == complete.rates.tolist()
+    assert page.state == complete.state
 
 
 def test_a_large_network_is_shown_by_cells(rows):
-    """25 nodes are shown by cells; a time between rows has the density of the rows until then."""
+    """With a maximum of 8 drawn nodes, 25 nodes are a large network. A density includes the rows until then."""
     picture = Picture(DrawnNodes(25, 8))
     picture.add_rows(rows)
     for spread in picture.spreads.by_number.values():
@@ -263,13 +263,13 @@ def test_a_message_that_still_spreads_is_not_due_yet():
     picture = Picture(DrawnNodes(60))
     ratios = set()
 
-    def take(rows):
+    def add_ratio(rows):
         picture.add_rows(rows)
         run = picture.changes(0).get("run", {"due": 0})
         ratios.add(run["reached"] / run["due"] if run["due"] > 60 else 1.0)
 
     scenario = load_scenario(None, "r1", [("network.nodes", "60"), ("workload.messages", "8")])
-    Simulation(scenario, watcher=take).run()
+    Simulation(scenario, watcher=add_ratio).run()
     assert ratios == {1.0}
 
 
@@ -286,7 +286,7 @@ def test_a_late_delivery_of_a_forgotten_message_has_its_latency_and_begins_none(
     assert len(picture.spreads.by_number) == MOST_MESSAGES
 
 
-def test_numbers_from_outside_break_nothing():
+def test_arbitrary_rows_raise_no_error():
     picture = Picture(DrawnNodes())
     rng = np.random.default_rng(5)
     rows = rng.integers(-5, 40, (4000, 13))

@@ -1,4 +1,4 @@
-"""Runs that are written already, or while one looks, show what the same simulation shows."""
+"""The page of a run folder, complete or still being written, shows the same as the page of the simulation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hearsay.watch.picture import Picture
 from hearsay.watch.run_folder import PORTIONS, RunFolderSource
 
 
-def simulated(folder, **how):
-    """The run in a folder, and its picture."""
+def simulate_into(folder, **how):
+    """Simulate a run into a folder; return the picture of the simulation."""
     picture = Picture(DrawnNodes(30))
     scenario = load_scenario(None, "churn-30", [("network.nodes", "30"), ("workload.messages", "8")])
     Simulation(scenario, folder=RunFolder.create(folder), watcher=picture.add_rows, **how).run()
     return picture
 
 
-def seen(picture):
+def state(picture):
     picture.changes(0)
     whole = picture.whole(0)
     pairs = zip(whole["messages"], whole["spread"], strict=True)
@@ -36,7 +36,7 @@ def seen(picture):
     return sorted(whole["up"]), {*zip(*[iter(links)] * 3, strict=True)}, reached, whole["lost"], whole["refused"]
 
 
-def played(source):
+def play(source):
     loop = asyncio.new_event_loop()
     source.run(Broadcast(source.picture, source.about(), loop), until_complete=True)
     loop.close()
@@ -44,12 +44,12 @@ def played(source):
 
 
 def test_a_finished_run_shows_what_the_simulation_showed(tmp_path):
-    picture = simulated(tmp_path / "run")
-    assert seen(played(RunFolderSource(tmp_path / "run", None))) == seen(picture)
+    picture = simulate_into(tmp_path / "run")
+    assert state(play(RunFolderSource(tmp_path / "run", None))) == state(picture)
 
 
-def test_a_finished_run_has_many_frames_as_fast_as_it_goes(tmp_path):
-    simulated(tmp_path / "run")
+def test_a_finished_run_at_maximum_pace_has_many_frames(tmp_path):
+    simulate_into(tmp_path / "run")
     source = RunFolderSource(tmp_path / "run", None)
     loop = asyncio.new_event_loop()
     broadcast = Broadcast(source.picture, source.about(), loop)
@@ -59,12 +59,12 @@ def test_a_finished_run_has_many_frames_as_fast_as_it_goes(tmp_path):
         alive.add(len(source.picture.links.up))
     loop.close()
     assert len(alive) > 3
-    assert seen(source.picture) == seen(played(RunFolderSource(tmp_path / "run", None)))
+    assert state(source.picture) == state(play(RunFolderSource(tmp_path / "run", None)))
 
 
 def test_files_that_appear_are_read_once(tmp_path):
     """As `simulate --rotate` writes them: first some, then the others, then the manifest."""
-    picture = simulated(tmp_path / "run", rotate_us=2_000_000)
+    picture = simulate_into(tmp_path / "run", rotate_us=2_000_000)
     files = load_manifest(tmp_path / "run").trace.files
     hidden = [tmp_path / "run" / file.name for file in files if file.min_time_us >= 10_000_000]
     for file in [*hidden, tmp_path / "run" / MANIFEST]:
@@ -78,7 +78,7 @@ def test_files_that_appear_are_read_once(tmp_path):
         file.with_suffix(".hidden").rename(file)
     source.run(broadcast, until_complete=True)
     loop.close()
-    assert seen(source.picture) == seen(picture)
+    assert state(source.picture) == state(picture)
     assert np.array_equal(source.picture.traffic.of_nodes, picture.traffic.of_nodes)
 
 
@@ -86,11 +86,11 @@ def test_what_is_no_run_is_said_in_a_line(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunFolderError, match=r"empty is not a run folder: it has no manifest\.json"):
         RunFolderSource(tmp_path / "empty", None)
-    simulated(tmp_path / "run")
+    simulate_into(tmp_path / "run")
     for file in (tmp_path / "run").glob("trace/*/part-*.parquet"):
         file.write_bytes(b"nothing")
     with pytest.raises(RunFolderError, match=r"part-00000\.parquet"):
-        played(RunFolderSource(tmp_path / "run", None))
+        play(RunFolderSource(tmp_path / "run", None))
 
 
 def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
@@ -99,7 +99,7 @@ def test_a_run_without_its_trace_or_a_file_is_said_in_a_line(tmp_path):
     ended = hearsay("watch", tmp_path / "bare", "--until-complete")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == f"hearsay: {tmp_path / 'bare'}: has no trace; simulate with --trace full\n"
-    simulated(tmp_path / "run")
+    simulate_into(tmp_path / "run")
     names = [file.name for file in load_manifest(tmp_path / "run").trace.files]
     for name in ("dictionary/peers.parquet", names[0]):
         (tmp_path / "run" / name).rename(tmp_path / "away")
@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "touched").exists()
 
 
-def test_a_run_ends_by_itself_when_asked_to(tmp_path):
+def test_until_complete_ends_the_command_with_the_run(tmp_path):
     few = ("--preset", "r1", "--nodes", "12", "--messages", "2")
     ended = hearsay("watch", *few, "--pace", "max", "--until-complete", "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr

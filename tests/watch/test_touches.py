@@ -1,4 +1,4 @@
-"""Clicks on the page of a simulation are saved in its scenario, and a simulation of that is the same run."""
+"""Actions on the page of a simulation are saved in its scenario; a simulation of this scenario is the same run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ def scenario(*more):
     return load_scenario(None, "r1", changes)
 
 
-def touched_run(given, folder):
-    """Node 3 goes down at once, publishes in vain, comes back; others publish."""
+def touched_run(original, folder):
+    """Simulate a run in which, on the page, node 5 publishes, node 3 crashes, node 7 publishes, and node 3 returns.
+
+    Return the text of the changed scenario, and the summary of the run.
+    """
     frames = None
-    with watched(given, 200.0, paused=True, folder=RunFolder.create(folder)) as page:
+    with watched(original, 200.0, paused=True, folder=RunFolder.create(folder)) as page:
         frames = page.frames()
         next(frames)
         page.ask(do="publish", place=5, topic=0)
@@ -44,14 +47,12 @@ def touched_run(given, folder):
     "more",
     [
         (),
-        (("faults.churn.away_share", "0.2"), ("workload.publishers", "subscribers")),
+        (("faults.churn.away_share", "0.2"), ("workload.publishers", "subscribers"), ("faults.churn.start_s", "3")),
         (("workload.publishers", "any"), ("workload.arrivals", "poisson")),
     ],
     ids=["script", "churn", "poisson"],
 )
 def test_a_touched_run_is_repeated_by_its_scenario(more, tmp_path):
-    if "churn" in str(more):
-        more = (*more, ("faults.churn.start_s", "3"))
     text, summary = touched_run(scenario(*more), tmp_path / "run")
     file = tmp_path / "touched.toml"
     file.write_text(text)
@@ -79,7 +80,7 @@ def test_a_message_published_after_all_others_makes_the_run_longer(tmp_path):
     assert summary.to_json() == Simulation(added[0]).run().summary.to_json()
 
 
-def test_what_cannot_be_done_is_said(tmp_path):
+def test_a_request_that_cannot_be_done_is_refused_with_the_reason(tmp_path):
     with watched(scenario(), 1.0, paused=True) as page:
         next(page.frames())
         for request, why in (
@@ -97,8 +98,8 @@ def test_what_cannot_be_done_is_said(tmp_path):
     assert page.source.scenario_text().count("[[timed]]") == 0
 
 
-def test_the_array_engine_goes_on_by_steps_of_frames():
-    """Not by those of a progress bar, which are seconds here."""
+def test_the_array_engine_advances_by_steps_of_frames():
+    """Between two updates of a progress bar, the engine would simulate seconds."""
     scenario = load_scenario(None, "r1", [("network.nodes", "12"), ("workload.messages", "1000")])
     with watched(scenario, 1.0, paused=True, engine="array") as page:
         assert next(page.frames())["now"] < 1_000_000

@@ -1,4 +1,4 @@
-"""The page as a person sees it: a thousand nodes in a real browser, with mouse and keys, light, dark and narrow."""
+"""The watch page in a real browser: mouse and keyboard, light, dark and narrow, up to 1,200 nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scenario(nodes, *more):
 
 @pytest.fixture
 def opened(browser):
-    """Opens pages, and closes them in the end: one that is left open would go on asking for its source."""
+    """Return a function that opens a page. All pages are closed at the end: an open page would keep reconnecting."""
     pages = []
 
     def visit(url, *, dark=False, width=1280, calm=False):
@@ -61,12 +61,11 @@ PAINTED = """(() => {
   for (let at = 3; at < data.length; at += 4) if (data[at]) found += 1;
   return found;
 })()"""
-"""How many points of the network's picture are not empty."""
+"""JavaScript: the number of pixels of the network's picture that are not transparent."""
 
 
 @pytest.mark.thorough
-def test_a_thousand_nodes(opened):
-    """With everything from this server, and not a word of complaint."""
+def test_a_thousand_nodes_are_drawn_without_errors_or_foreign_requests(opened):
     with watched(scenario(1000), 1.0) as source:
         page = opened(source.url)
         until_says(page, "about", "1,000 of 1,000 nodes up")
@@ -76,7 +75,7 @@ def test_a_thousand_nodes(opened):
         assert "members with" in text(page, "links-words")
         until_says(page, "run", "delivered")
         assert all(address.startswith((source.url, "data:")) for address in page.requests())
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 def test_all_panels_of_a_network_are_on_the_first_screen(opened):
@@ -97,7 +96,7 @@ def test_all_panels_of_a_network_are_on_the_first_screen(opened):
             "['p50', 'p99'].map((_, at) => document.querySelectorAll('#run dd')[1 + 2 * at].textContent)"
         )
         assert p50 != p99
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)], ids=["dark", "narrow"])
@@ -108,7 +107,7 @@ def test_dark_and_narrow(opened, dark, width):
         channels = [int(channel) for channel in background[4:-1].split(",")]
         assert (max(channels) < 80) if dark else (min(channels) > 200)
         assert page.value("document.documentElement.scrollWidth <= innerWidth")
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 def test_keys_pause_scrub_and_touch(opened):
@@ -140,14 +139,14 @@ def test_keys_pause_scrub_and_touch(opened):
         assert page.value("document.getElementById('keep').checkVisibility()")
         page.press("?")
         page.until("document.getElementById('keys').open")
-        assert page.complaints() == []
+        assert page.console_messages() == []
     written = source.source.scenario_text()
     assert written.count('action = "publish"') == 1
     assert "listed = [\n    1,\n]" in written
     assert "rejoin_after_s" in written
 
 
-def test_a_member_alone_has_its_links_shown_as_one(opened):
+def test_a_single_member_is_written_in_the_singular(opened):
     alone = scenario(40, ("topics", '[{ name = "t", subscribers_count = 1 }]'))
     with watched(alone, 1.0) as source:
         until_says(opened(source.url), "links-words", "1 member with 0 links")
@@ -187,7 +186,7 @@ def test_all_colourings_and_places_can_be_drawn(opened):
             for value in page.value(f"[...document.getElementById('{picker}').options].map(option => option.value)"):
                 choose(page, f"document.getElementById('{picker}')", value)
                 page.until(f"{PAINTED} > 500")
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 def test_hostile_names_are_text(opened):
@@ -195,7 +194,7 @@ def test_hostile_names_are_text(opened):
         page = opened(source.url)
         until_says(page, "topic", "<img src=x onerror=alert(1)>\\u{202e}</script>")
         assert page.value("document.querySelectorAll('img, body script').length") == 0
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 def test_reduced_motion_and_a_source_that_goes_away(opened):
@@ -215,7 +214,7 @@ def test_a_page_that_is_opened_late_scrubs_the_whole_run(opened):
         page.until("Number(document.getElementById('when').max) > 20")
         page.value("(w => { w.value = 3; w.dispatchEvent(new Event('input')); })(document.getElementById('when'))")
         page.until("Number(document.getElementById('clock').textContent.split(' ')[0]) < 5")
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
 @pytest.mark.thorough
@@ -227,17 +226,17 @@ def test_a_large_network_is_shown_as_a_sample_and_by_squares(opened):
         assert (
             page.value("document.getElementById('density').getContext('2d').getImageData(5, 5, 1, 1).data[3]") == 255
         )
-        assert page.complaints() == []
+        assert page.console_messages() == []
 
 
-LEAVES_IT_AND_PRESSES_P_AT_ONCE = """(() => {
+CANCEL_AND_PRESS_P_AT_ONCE = """(() => {
   document.querySelector('#stopping button[value=""]').click();
   document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }));
 })()"""
-"""Before the browser has drawn the page without its question, and has moved the focus."""
+"""JavaScript: cancel the question, and press P before the browser has closed it and moved the focus."""
 
 
-def test_a_real_node_is_stopped_after_a_question(opened):
+def test_a_real_node_is_stopped_after_a_confirmation(opened):
     node = started("node", "--json", "--subscribe", "news", "--watch", "--watch-stop", stdin=PIPE, stdout=PIPE)
     try:
         page = opened(json.loads(node.stdout.readline())["address"])
@@ -246,7 +245,7 @@ def test_a_real_node_is_stopped_after_a_question(opened):
         page.until("!document.getElementById('stop').disabled && document.getElementById('stop').checkVisibility()")
         page.press("x")
         page.until("document.getElementById('stopping').open")
-        page.value(LEAVES_IT_AND_PRESSES_P_AT_ONCE)
+        page.value(CANCEL_AND_PRESS_P_AT_ONCE)
         until_says(page, "done", "publishes at")
         page.press("x")
         page.value("document.querySelector('#stopping button[value=stop]').click()")
@@ -257,7 +256,7 @@ def test_a_real_node_is_stopped_after_a_question(opened):
         node.communicate()
 
 
-def test_what_is_not_answered_is_reported(opened):
+def test_a_request_without_an_answer_is_reported(opened):
     with watched(scenario(5), 1.0) as source:
         page = opened(source.url)
         until_says(page, "about", "5 of 5 nodes up")

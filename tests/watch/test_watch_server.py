@@ -1,4 +1,4 @@
-"""Access to the page: token, host, origin, bounds; the first frames before there is a picture."""
+"""Access to the watch page: token, host, origin, bounds; and the page while the engine is compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page():
         yield page
 
 
-def asked(page, path, method="GET", body=None, **headers):
+def request(page, path, method="GET", body=None, **headers):
     at = urlsplit(page.url)
     connection = http.client.HTTPConnection(at.hostname, at.port)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -41,8 +41,8 @@ def asked(page, path, method="GET", body=None, **headers):
     return response.status, response.read(), response.headers
 
 
-def said(page, raw):
-    """The status line's number for bytes as they are; nothing if the connection just ends."""
+def status_for(page, raw):
+    """Send bytes; return the status of the answer, or 0 if the connection ends without one."""
     at = urlsplit(page.url)
     with socket.create_connection((at.hostname, at.port)) as connection:
         try:
@@ -55,8 +55,8 @@ def said(page, raw):
 
 
 @pytest.mark.parametrize("turns", range(10))
-def test_who_is_accepted_while_it_closes_is_not_left_waiting(turns):
-    """Some turns of the loop lie between a connection and who serves it."""
+def test_a_connection_that_is_accepted_while_the_server_closes_leaves_no_task(turns):
+    """The server's task for a connection starts some turns of the event loop after the connection."""
 
     async def left():
         server = WatchServer(Broadcast(Picture(DrawnNodes()), {}, asyncio.get_running_loop()))
@@ -76,42 +76,42 @@ def test_who_is_accepted_while_it_closes_is_not_left_waiting(turns):
 
 def test_the_page_needs_its_token(page):
     path = urlsplit(page.url).path
-    status, body, headers = asked(page, path)
+    status, body, headers = request(page, path)
     assert (status, body[:15]) == (200, b"<!DOCTYPE html>")
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
     assert "Access-Control-Allow-Origin" not in headers
     for other in ("/", "/frames", "//", f"{path[:-2]}/", f"{path[:-1]}", f"/x{path[1:]}"):
-        status, body, _ = asked(page, other)
+        status, body, _ = request(page, other)
         assert (status, body) == (403, b"the address must contain the page's token\n")
-    assert asked(page, f"{path}../cli/node.py")[0] == 404
+    assert request(page, f"{path}../cli/node.py")[0] == 404
 
 
 def test_another_name_is_not_served(page):
     path = urlsplit(page.url).path
     port = urlsplit(page.url).port
     for host in ("evil.example", f"evil.example:{port}", "127.0.0.1:1", "", "127.0.0.1"):
-        assert asked(page, path, Host=host)[0] == 421
-    assert asked(page, path, Host=f"localhost:{port}")[0] == 200
+        assert request(page, path, Host=host)[0] == 421
+    assert request(page, path, Host=f"localhost:{port}")[0] == 200
 
 
-def test_deeds_are_those_of_our_page(page):
+def test_actions_are_accepted_from_our_page_only(page):
     path, origin = f"{urlsplit(page.url).path}do", page.origin
     good = {"Origin": origin, "Content_Type": "application/json"}
     body = b'{"do": "pause", "paused": true}'
-    assert asked(page, path, "POST", body, **good)[0] == 200
-    assert asked(page, path, "POST", body, Content_Type="application/json")[0] == 403
-    assert asked(page, path, "POST", body, **{**good, "Origin": "http://evil.example"})[0] == 403
-    assert asked(page, path, "POST", body, **{**good, "Origin": origin.replace("://", "://evil-")})[0] == 403
-    assert asked(page, path, "POST", body, **{**good, "Content_Type": "text/plain"})[0] == 415
-    assert asked(page, path, "GET", **good)[0] == 405
-    assert asked(page, path, "POST", b"[" * 5000, **good)[0] == 400
-    assert asked(page, path, "POST", b"[1]", **good)[0] == 400
-    assert asked(page, path, "POST", b"x" * 20_000, **good)[0] == 413
-    assert asked(page, path, "PUT", body, **good)[0] == 405
+    assert request(page, path, "POST", body, **good)[0] == 200
+    assert request(page, path, "POST", body, Content_Type="application/json")[0] == 403
+    assert request(page, path, "POST", body, **{**good, "Origin": "http://evil.example"})[0] == 403
+    assert request(page, path, "POST", body, **{**good, "Origin": origin.replace("://", "://evil-")})[0] == 403
+    assert request(page, path, "POST", body, **{**good, "Content_Type": "text/plain"})[0] == 415
+    assert request(page, path, "GET", **good)[0] == 405
+    assert request(page, path, "POST", b"[" * 5000, **good)[0] == 400
+    assert request(page, path, "POST", b"[1]", **good)[0] == 400
+    assert request(page, path, "POST", b"x" * 20_000, **good)[0] == 413
+    assert request(page, path, "PUT", body, **good)[0] == 405
 
 
-def test_the_scenario_can_be_taken_along(page):
-    status, body, headers = asked(page, f"{urlsplit(page.url).path}scenario")
+def test_the_scenario_can_be_downloaded(page):
+    status, body, headers = request(page, f"{urlsplit(page.url).path}scenario")
     assert status == 200
     assert b"[network]" in body
     assert headers["Content-Disposition"].startswith("attachment")
@@ -133,15 +133,15 @@ def test_the_scenario_can_be_taken_along(page):
         (b"GET /?a=1 HTTP/1.1\r\n\r\n", 421),
     ],
 )
-def test_bad_requests_get_a_line(page, raw, status):
-    assert said(page, raw) == status
+def test_malformed_requests_get_their_status(page, raw, status):
+    assert status_for(page, raw) == status
 
 
 @given(raw=st.binary(max_size=300))
 @settings(deadline=None)
 def test_any_bytes_are_refused(page, raw):
-    assert said(page, raw) in (0, 400, 403, 411, 413, 421)
-    assert said(page, raw + b"\r\n\r\n") in (0, 400, 403, 411, 413, 421)
+    assert status_for(page, raw) in (0, 400, 403, 411, 413, 421)
+    assert status_for(page, raw + b"\r\n\r\n") in (0, 400, 403, 411, 413, 421)
 
 
 def test_silent_connections_of_an_address_deny_the_page_to_no_other(page):
@@ -149,20 +149,20 @@ def test_silent_connections_of_an_address_deny_the_page_to_no_other(page):
     with ExitStack() as silent:
         for _ in range(CONNECTIONS):
             silent.enter_context(socket.create_connection((at.hostname, at.port), source_address=("127.0.0.2", 0)))
-        assert asked(page, at.path)[0] == 200
+        assert request(page, at.path)[0] == 200
 
 
-def test_no_more_browsers_than_there_is_room_for(page):
+def test_the_number_of_viewers_is_bounded(page):
     streams = []
     for _ in range(16):
         frames = page.frames()
         assert next(frames)["about"]["source"] == "simulation"
         streams.append(frames)
-    assert asked(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"the page has its maximum of 16 viewers\n")
+    assert request(page, f"{urlsplit(page.url).path}frames")[:2] == (409, b"the page has its maximum of 16 viewers\n")
 
 
 def test_while_the_engine_is_compiled_the_page_says_so_and_a_signal_ends_it(tmp_path):
-    """At once: what is compiled would be kept."""
+    """The process ends at once: if it ended after the compilation, a compiled file would be in the cache."""
     process = started(
         *("watch", "--preset", "r1", "--nodes", "20", "--engine", "array"),
         **{"stdout": PIPE, "stderr": PIPE, "env": {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}},

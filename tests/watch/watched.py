@@ -1,4 +1,4 @@
-"""A watched simulation in the process of the test; its server has its own thread and event loop."""
+"""Watched simulations in the process of the test. The server of the page has its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.watch.server import WatchServer
 from hearsay.watch.simulation import SimulatedSource
 
 
-def logged(node, event: str) -> dict[str, Any]:
+def next_event(node, event: str) -> dict[str, Any]:
     """Return the next event of this kind that a node with --json prints."""
     while True:
         found = json.loads(node.stdout.readline())
@@ -30,6 +30,8 @@ def logged(node, event: str) -> dict[str, Any]:
 
 @dataclass
 class Watched:
+    """The page of a source, as a browser uses it; `results` gets the result of the simulation at its end."""
+
     url: str
     source: SimulatedSource
     results: list[Result]
@@ -54,7 +56,7 @@ class Watched:
 def watched(
     scenario: Scenario, pace: float | None = None, *, paused: bool = False, **simulated: Any
 ) -> Iterator[Watched]:
-    """Simulate on a thread until the context or the run ends."""
+    """Simulate on a thread, and serve the page, until the context ends."""
     loop = asyncio.new_event_loop()
     serving = Thread(target=loop.run_forever)
     serving.start()

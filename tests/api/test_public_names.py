@@ -1,4 +1,4 @@
-"""`import hearsay`: few names, loaded when they are used, and typed."""
+"""`import hearsay`: names are loaded when they are used, and simulate presets, files and scenarios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic", "click", 
 
 
 def loaded_by(program: str) -> set[str]:
-    """The large packages that a program in a process of its own has loaded at its end."""
+    """Run a program in its own process; return the large packages that are loaded at its end."""
     done = subprocess.run(
         [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,
@@ -39,12 +39,12 @@ def test_a_node_needs_neither_arrays_nor_tables():
 
 
 @pytest.mark.parametrize("name", hearsay.__all__)
-def test_every_name_is_there(name):
+def test_every_public_name_exists(name):
     assert getattr(hearsay, name) is not None
     assert name in dir(hearsay)
 
 
-def test_what_is_not_there_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'simulat'"):
         _ = hearsay.simulat  # type: ignore[attr-defined]
 
@@ -76,7 +76,7 @@ def test_a_scenario_is_a_preset_a_file_or_an_object_with_keys_changed(tmp_path):
     assert hearsay.simulate(of_preset, router="floodsub").router == "floodsub"
 
 
-def test_a_scenario_that_cannot_be_names_every_key():
+def test_the_error_of_an_invalid_scenario_names_every_invalid_key():
     with pytest.raises(hearsay.ScenarioError) as caught:
         hearsay.load_scenario("r1", {"network.nodes": 0, "loss.rate": 2})
     assert [problem.split(":")[0] for problem in caught.value.problems] == [
@@ -100,7 +100,7 @@ def test_both_engines_and_a_checked_run_give_one_trace():
         hearsay.simulate("r1", small, router=f"{__name__}:OTHER", engine="array")
 
 
-def test_a_summary_shows_itself():
+def test_a_summary_has_a_text_and_html():
     summary = hearsay.simulate("r1", {"network.nodes": 20, "workload.messages": 1})
     assert str(summary).startswith("=== simulation summary ===")
     shown = summary._repr_html_()
