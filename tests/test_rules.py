@@ -26,7 +26,7 @@ KERNELS = ROOT / "src" / "hearsay" / "sim" / "array"
 TESTS = ROOT / "tests"
 ID = r"[A-Z]+-\d+"
 WITHOUT_KERNELS = {"episub", "scores", "deliveries.py", "score_parts.py"}
-REFERENCE_ONLY = r"\*reference only:\* ([^).]+)"
+ONLY_REFERENCE = r"\*reference only:\* ([^).]+)"
 DEFINITION = re.compile(rf"^\* ({ID})[:,] (.*(?:\n  .*)*)", re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ def rules_with_kernels() -> set[str]:
 
 
 def reference_only() -> dict[str, str]:
-    return {rule: found[1] for rule, text in rules().items() if (found := re.search(REFERENCE_ONLY, text))}
+    return {rule: found[1] for rule, text in rules().items() if (found := re.search(ONLY_REFERENCE, text))}
 
 
 def cited(texts: Iterable[tuple[Path, str]]) -> dict[str, Path]:

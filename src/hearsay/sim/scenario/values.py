@@ -107,9 +107,11 @@ def broken(rule: str) -> PydanticCustomError:
 
 
 def violated(violations: tuple[Violation, ...]) -> PydanticCustomError:
-    """Return one error of pydantic with all of these violations. The field of a violation is relative to the validated
-    value: `count` of the first entry of `topics` is `topics.0.count` in a validator of the scenario, and `count` in one
-    of the entry."""
+    """Return one error of pydantic with all of these violations.
+
+    The field of a violation is relative to the validated value. For example, the key `count` of the first entry of
+    `topics` is `topics.0.count` in a validator of the scenario, and `count` in a validator of the entry.
+    """
     return PydanticCustomError("violations", "broken rules", {"violations": violations})
 
 
