@@ -1,4 +1,4 @@
-"""Random trace rows for the tests: every column within its range, small enough that rows collide."""
+"""Random trace rows. Every column is within its range; ranges are small, so that equal rows occur."""
 
 from __future__ import annotations
 

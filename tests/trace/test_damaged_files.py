@@ -1,4 +1,4 @@
-"""Trace files that are cut or have flipped bits: refused in one line, never read as something else."""
+"""Trace files that are cut or have with_flipped_bit bits: readers refuse them by name, or `verify` finds them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from hearsay.trace.language.schema import Column
 from hearsay.trace.reader import iter_rows
 
 FILE = "trace/class=message/part-00000.parquet"
-COUNT_OF_A_DICTIONARY = b"\x3c\x15"
-"""In the header of a page: the dictionary's header (field 7, after the checksum), and its first field."""
+BEFORE_DICTIONARY_COUNT = b"\x3c\x15"
+"""The two bytes before the number of values in a dictionary page's header, in Thrift's compact protocol: they begin
+field 7 (`dictionary_page_header`), which follows field 4 (`crc`), and its first field."""
 
 
 @pytest.fixture(scope="module")
@@ -31,31 +32,32 @@ def run(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def whole(run):
+    """Yield the bytes of the file, and restore the file after the test."""
     data = (run / FILE).read_bytes()
     yield data
     (run / FILE).write_bytes(data)
 
 
-def footer_of(data: bytes) -> int:
-    """Where the footer begins."""
+def footer_start(data: bytes) -> int:
+    """Return the offset of the footer in a Parquet file."""
     return len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
 
 
-def flipped(data: bytes, place: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
+def with_flipped_bit(data: bytes, offset: int) -> bytes:
+    return data[:offset] + bytes([data[offset] ^ 1 << offset % 8]) + data[offset + 1 :]
 
 
-def read(run: Path, data: bytes) -> list[list[list[int]]] | None:
-    """The columns of each group of rows, or None if the file is refused by its name."""
+def write_and_read(run: Path, data: bytes) -> list[list[list[int]]] | None:
+    """Return the columns of each row group, or None if the file is refused with an error that names it."""
     (run / FILE).write_bytes(data)
     try:
         file = open_trace_file(run / FILE)
         groups = [read_group(file, group, run / FILE) for group in range(file.num_row_groups)]
     except RunFolderError as error:
-        said = str(error)
+        error_text = str(error)
     else:
         return [[column.tolist() for column in group] for group in groups]
-    assert FILE in said
+    assert FILE in error_text
     return None
 
 
@@ -66,7 +68,7 @@ def read(run: Path, data: bytes) -> list[list[list[int]]] | None:
         ("rows", r"\.parquet: \d+ rows instead of 7"),
     ],
 )
-def test_rows_that_the_manifest_counts_otherwise_are_not_shown(tmp_path, field, message):
+def test_a_wrong_row_count_in_the_manifest_is_refused(tmp_path, field, message):
     write_run(tmp_path / "run", many_rows(400, 5))
     file = tmp_path / "run" / "manifest.json"
     manifest = json.loads(file.read_text())
@@ -104,33 +106,33 @@ def test_the_first_rows_need_no_later_row_groups(tmp_path):
 
 
 def test_a_file_cut_at_any_byte_of_its_footer_is_refused(run, whole):
-    for length in range(footer_of(whole), len(whole)):
-        assert read(run, whole[:length]) is None, length
+    for length in range(footer_start(whole), len(whole)):
+        assert write_and_read(run, whole[:length]) is None, length
 
 
-def test_an_empty_file_and_one_of_zeros_are_refused(run, whole):
-    for data in (b"", b"\0" * len(whole), whole[: footer_of(whole)] + b"\0" * (len(whole) - footer_of(whole))):
-        assert read(run, data) is None
+def test_empty_and_zeroed_files_are_refused(run, whole):
+    for data in (b"", b"\0" * len(whole), whole[: footer_start(whole)] + b"\0" * (len(whole) - footer_start(whole))):
+        assert write_and_read(run, data) is None
 
 
 def test_a_flipped_bit_among_the_rows_is_never_read_as_another_row(run, whole):
-    """Pages have checksums, their headers have none. Most of these hold statistics that no reader uses; a flip
-    there goes unseen, and one in the count of a dictionary is seen by the manifest alone."""
-    good = read(run, whole)
+    """Pages have checksums, page headers have none. Most bytes of headers are statistics that no reader uses, so a
+    flip there changes nothing. Only `verify` finds a flip in the count of a dictionary."""
+    good = write_and_read(run, whole)
     refused = 0
-    for place in range(4, footer_of(whole), 5):
-        found = read(run, flipped(whole, place))
-        if whole[place - 2 : place] == COUNT_OF_A_DICTIONARY:
+    for offset in range(4, footer_start(whole), 5):
+        found = write_and_read(run, with_flipped_bit(whole, offset))
+        if whole[offset - 2 : offset] == BEFORE_DICTIONARY_COUNT:
             assert verify(run) == [f"{FILE}: changed, its checksum differs"]
             continue
-        assert found in (None, good), place
+        assert found in (None, good), offset
         refused += found is None
-    assert refused > 0.8 * (footer_of(whole) - 4) / 5
+    assert refused > 0.8 * (footer_start(whole) - 4) / 5
 
 
-def test_a_flipped_bit_in_the_footer_is_refused_or_seen_by_the_manifest(run, whole):
-    for place in range(footer_of(whole), len(whole), 3):
-        read(run, flipped(whole, place))
-    for place in np.linspace(0, len(whole) - 1, 60).astype(int):
-        (run / FILE).write_bytes(flipped(whole, int(place)))
+def test_a_flipped_bit_in_the_footer_is_refused_or_found_by_verify(run, whole):
+    for offset in range(footer_start(whole), len(whole), 3):
+        write_and_read(run, with_flipped_bit(whole, offset))
+    for offset in np.linspace(0, len(whole) - 1, 60).astype(int):
+        (run / FILE).write_bytes(with_flipped_bit(whole, int(offset)))
         assert verify(run) == [f"{FILE}: changed, its checksum differs"]

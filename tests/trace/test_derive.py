@@ -1,3 +1,5 @@
+"""Rows that are not recorded but derived: RECV_RPC from sent and dropped parts, DUPLICATE from received copies."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +41,7 @@ def drop(time_us, peer, remote, kind=PartKind.PUBLISH, message=9):
     )
 
 
-def fate(event, time_us, peer, remote=None, message=9, reason=None):
+def message_row(event, time_us, peer, remote=None, message=9, reason=None):
     return TraceRow(time_us, event, None, peer, remote, topic=0, message=message, reason=reason)
 
 
@@ -47,31 +49,32 @@ def rows_of(*rows):
     return as_rows([row.to_codes() for row in rows])
 
 
-def ends(rows):
+def times_and_peers(rows):
+    """Return time, receiver and sender of rows, sorted."""
     return sorted((row[0], row[3], row[4]) for row in rows.tolist())
 
 
-STORY = (
-    fate(TraceEvent.PUBLISH, 0, 0),
+RECORDED = (
+    message_row(TraceEvent.PUBLISH, 0, 0),
     send(0, 0, 1, 10),
     send(0, 0, 2, 20),
-    fate(TraceEvent.DELIVER, 10, 1, 0),
+    message_row(TraceEvent.DELIVER, 10, 1, 0),
     send(10, 1, 2, 10),
     send(10, 1, 0, 5),
     send(10, 1, 3, 30),
     drop(40, 1, 3),
-    fate(TraceEvent.DELIVER, 20, 2, 0),
+    message_row(TraceEvent.DELIVER, 20, 2, 0),
     send(20, 2, 3, 40),
     send(20, 2, 1, 7),
-    fate(TraceEvent.DELIVER, 60, 3, 2),
+    message_row(TraceEvent.DELIVER, 60, 3, 2),
     send(20, 2, 4, 1),
     send(50, 0, 1, 3, kind=PartKind.IHAVE, message=None),
 )
 
 
-def test_what_was_sent_and_not_dropped_is_received():
-    received = derive_receipts(rows_of(*STORY))
-    assert ends(received) == [
+def test_sent_parts_that_were_not_dropped_are_received():
+    received = derive_receipts(rows_of(*RECORDED))
+    assert times_and_peers(received) == [
         (10, 1, 0),
         (15, 0, 1),
         (20, 2, 0),
@@ -84,7 +87,7 @@ def test_what_was_sent_and_not_dropped_is_received():
     assert set(received[:, 1]) == {TraceEvent.RECV_RPC}
 
 
-def test_a_received_row_keeps_the_rest():
+def test_a_received_row_keeps_the_columns_of_the_sent_one():
     (row,) = derive_receipts(rows_of(send(3, 1, 2, 4))).tolist()
     assert TraceRow.from_codes(row) == TraceRow(
         7,
@@ -101,32 +104,32 @@ def test_a_received_row_keeps_the_rest():
     )
 
 
-def test_one_drop_takes_one_of_two_equal_parts():
+def test_a_drop_cancels_one_of_two_equal_parts():
     assert len(derive_receipts(rows_of(send(0, 1, 2, 5), send(0, 1, 2, 5), drop(5, 1, 2)))) == 1
     assert len(derive_receipts(rows_of(send(0, 1, 2, 5), send(0, 1, 2, 6), drop(6, 1, 2)))) == 1
     assert len(derive_receipts(rows_of(send(0, 1, 2, 5), drop(5, 2, 1), drop(5, 1, 2, message=8)))) == 1
     assert len(derive_receipts(rows_of(send(0, 1, 2, 5), drop(5, 1, 2, kind=PartKind.IWANT)))) == 1
 
 
-def test_a_part_without_time_of_flight_derives_nothing():
+def test_a_part_without_a_delay_is_not_received():
     assert len(derive_receipts(rows_of(send(0, 1, 2, None)))) == 0
 
 
 def test_all_but_the_first_copy_are_duplicates():
-    rows = with_derived(rows_of(*STORY))
+    rows = with_derived(rows_of(*RECORDED))
     duplicates = rows[rows[:, 1] == TraceEvent.DUPLICATE]
-    # Node 0 published the message itself; node 2 got two copies at once and takes the smaller sender's;
-    # node 3's first copy was lost; node 4 never delivered, so nothing is known about its copy.
-    assert ends(duplicates) == [(15, 0, 1), (20, 2, 1), (27, 1, 2)]
+    # Node 0 published the message. Node 2 got two copies at once: the one of the smaller sender is first.
+    # The first copy to node 3 was lost. Node 4 did not deliver the message, so its copy is no duplicate.
+    assert times_and_peers(duplicates) == [(15, 0, 1), (20, 2, 1), (27, 1, 2)]
     (row,) = [TraceRow.from_codes(row) for row in duplicates.tolist() if row[3] == 1]
     assert row == TraceRow(27, TraceEvent.DUPLICATE, None, 1, 2, topic=0, message=9, hops=1, bytes=200)
 
 
-def test_a_copy_recorded_already_is_not_derived_again():
+def test_a_recorded_duplicate_or_rejection_is_not_derived_again():
     copies = (send(0, 1, 5, 1), send(0, 2, 5, 2), send(0, 3, 5, 3))
-    delivered = fate(TraceEvent.DELIVER, 1, 5, 1)
-    rejected = fate(TraceEvent.REJECT, 2, 5, 2, reason=Reason.THROTTLED)
-    duplicate = fate(TraceEvent.DUPLICATE, 3, 5, 3)
+    delivered = message_row(TraceEvent.DELIVER, 1, 5, 1)
+    rejected = message_row(TraceEvent.REJECT, 2, 5, 2, reason=Reason.THROTTLED)
+    duplicate = message_row(TraceEvent.DUPLICATE, 3, 5, 3)
     received = derive_receipts(rows_of(*copies))
     for known, expected in [((), 2), ((rejected,), 1), ((duplicate,), 1), ((rejected, duplicate), 0)]:
         rows = np.concatenate((rows_of(delivered, *known), received))
@@ -134,16 +137,16 @@ def test_a_copy_recorded_already_is_not_derived_again():
 
 
 def test_a_rejected_message_has_duplicates_too():
-    rows = rows_of(send(0, 1, 5, 1), send(0, 2, 5, 2), fate(TraceEvent.REJECT, 1, 5, 1, reason=Reason.IGNORED))
+    rows = rows_of(send(0, 1, 5, 1), send(0, 2, 5, 2), message_row(TraceEvent.REJECT, 1, 5, 1, reason=Reason.IGNORED))
     derived = with_derived(rows)
-    assert ends(derived[derived[:, 1] == TraceEvent.DUPLICATE]) == [(2, 5, 2)]
+    assert times_and_peers(derived[derived[:, 1] == TraceEvent.DUPLICATE]) == [(2, 5, 2)]
 
 
 def test_reading_with_derivation(tmp_path):
     run = tmp_path / "run"
-    write_run(run, rows_of(*STORY))
-    assert len(read_rows(run)) == len(STORY)
-    assert len(read_rows(run, derive=True)) == len(STORY) + 8 + 3
+    write_run(run, rows_of(*RECORDED))
+    assert len(read_rows(run)) == len(RECORDED)
+    assert len(read_rows(run, derive=True)) == len(RECORDED) + 8 + 3
     assert len(read_rows(run, {"rpc"}, derive=True)) == 2
     duplicates = iter_rows(run, RowFilter(events=[TraceEvent.DUPLICATE], peers=[1, 2]), derive=True)
     assert [(row.time_us, row.peer, row.remote) for row in duplicates] == [(20, 2, 1), (27, 1, 2)]

@@ -1,3 +1,5 @@
+"""Comparison of traces: `diff_runs` finds the first time at which two runs have different rows."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -14,14 +16,14 @@ from hearsay.trace.compare_runs import diff_rows, diff_runs, render
 from hearsay.trace.language.schema import Column, TraceEvent
 
 
-def test_order_is_no_difference(tmp_path):
+def test_the_order_of_rows_is_no_difference(tmp_path):
     rows = many_rows(3000, seed=1)
     write_run(tmp_path / "a", rows, **SMALL)
     write_run(tmp_path / "b", rows[::-1])
     assert diff_runs(tmp_path / "a", tmp_path / "b") is None
 
 
-def test_the_first_divergence_with_what_came_before(tmp_path):
+def test_the_first_divergence_is_shown_with_earlier_rows(tmp_path):
     rows = many_rows(3000, seed=2)
     rows[:, Column.TIME_US] = np.arange(3000)
     rows[:, Column.PEER], rows[:, Column.REMOTE] = np.arange(3000) % 10, -1
@@ -45,7 +47,7 @@ def test_the_first_divergence_with_what_came_before(tmp_path):
     assert text.count("\n- ") == text.count("\n+ ") == 1
 
 
-def test_a_row_once_or_twice_is_a_difference(tmp_path):
+def test_a_repeated_row_is_a_difference(tmp_path):
     rows = many_rows(100, seed=3)
     write_run(tmp_path / "a", rows)
     write_run(tmp_path / "b", np.concatenate((rows, rows[40:41])))
@@ -54,7 +56,7 @@ def test_a_row_once_or_twice_is_a_difference(tmp_path):
     assert (difference.a.only, [row.to_codes() for row in difference.b.only]) == ((), [tuple(rows[40])])
 
 
-def test_no_more_rows_are_kept_than_asked(tmp_path):
+def test_a_difference_keeps_at_most_limit_rows(tmp_path):
     rows = many_rows(100, seed=4)
     rows[:, Column.TIME_US], rows[:, Column.EVENT] = 1, TraceEvent.JOIN
     write_run(tmp_path / "a", rows)
@@ -66,7 +68,7 @@ def test_no_more_rows_are_kept_than_asked(tmp_path):
 
 
 @given(st.lists(row_codes, max_size=12), st.lists(row_codes, max_size=4), st.lists(row_codes, max_size=4))
-def test_agrees_with_counters(common, more_a, more_b):
+def test_a_difference_equals_that_of_counters(common, more_a, more_b):
     a, b = Counter(common + more_a), Counter(common + more_b)
     only_a, only_b = a - b, b - a
     with TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Files from any source: no reader waits for ever, and none takes more memory than the file is worth."""
+"""Files from untrusted sources: readers accept only regular files, and bound sizes, values and nesting."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def run(tmp_path) -> Path:
 
 
 def replaced(path: Path, what: str) -> Path:
+    """Put a FIFO or a link to a device in place of a file; return its path."""
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     if what == "a FIFO":
@@ -76,20 +77,20 @@ def test_only_regular_files_are_read(tmp_path, run, what):
         recognise(replaced(tmp_path / "trace.json", what))
 
 
-def test_a_file_is_so_long_at_most(tmp_path):
+def test_a_file_has_a_maximum_size(tmp_path):
     (tmp_path / "file").write_bytes(b"x" * 100)
     assert read_bytes(tmp_path / "file", 100) == b"x" * 100
     with pytest.raises(OSError, match="larger than 99 bytes"):
         read_bytes(tmp_path / "file", 99)
 
 
-def test_a_manifest_is_so_long_at_most(run, monkeypatch):
+def test_a_manifest_has_a_maximum_size(run, monkeypatch):
     monkeypatch.setattr(json_files, "MAX_BYTES", 100)
     with pytest.raises(RunFolderError, match="larger than 100 bytes"):
         load_manifest(run)
 
 
-def test_a_scenario_is_so_long_at_most_and_its_tables_may_be_longer(tmp_path):
+def test_a_scenario_has_a_maximum_size_and_its_tables_a_larger_one(tmp_path):
     file = tmp_path / "long.toml"
     file.write_text("#" * MAX_TOML_BYTES + "\n")
     with pytest.raises(ScenarioError, match="larger than 4194304 bytes"):
@@ -97,7 +98,7 @@ def test_a_scenario_is_so_long_at_most_and_its_tables_may_be_longer(tmp_path):
     assert len(read_text(file, MAX_TABLE_BYTES)) == MAX_TOML_BYTES + 1
 
 
-def test_json_has_so_many_containers_at_most(monkeypatch):
+def test_json_has_a_maximum_number_of_objects_and_lists(monkeypatch):
     monkeypatch.setattr(foreign_files, "MAX_JSON_CONTAINERS", 3)
     assert parse_json(b'[{"a": []}]') == [{"a": []}]
     with pytest.raises(ValueError, match="more than 3 objects and lists"):
@@ -105,20 +106,20 @@ def test_json_has_so_many_containers_at_most(monkeypatch):
 
 
 @pytest.mark.parametrize("text", [b"1e999", b"NaN", b"[" * 100_000])
-def test_json_is_finite_in_size_and_depth(text):
+def test_json_with_infinite_numbers_or_deep_nesting_is_refused(text):
     with pytest.raises(ValueError, match=r"not a finite number|nested too deeply"):
         parse_json(text)
 
 
 @pytest.mark.parametrize("part", ["a", '"b.c"', "'d'", '"\\""'])
 @pytest.mark.parametrize("way", ["[{}]", "{} = 1", "x = {{{} = 1}}", "[[{}]]"])
-def test_a_key_of_toml_has_so_many_parts_at_most(way, part):
+def test_a_key_of_toml_has_a_maximum_number_of_parts(way, part):
     assert parse_toml(way.format(" . ".join([part] * MAX_KEY_PARTS)))
     with pytest.raises(ValueError, match=r"more than 16 parts \(at line 2"):
         parse_toml("# first\n" + way.format(" . ".join([part] * (MAX_KEY_PARTS + 1))))
 
 
-def test_toml_is_finite_in_size_and_depth():
+def test_toml_has_a_maximum_size_and_depth():
     with pytest.raises(ValueError, match="larger than"):
         parse_toml("#" * (1 + MAX_TOML_BYTES))
     with pytest.raises(ValueError, match="nested too deeply"):
@@ -155,14 +156,14 @@ def test_bytes_are_bounded_over_all_row_groups(tmp_path, monkeypatch):
         read_table(file, ["peer"], ["name"])
 
 
-def test_bytes_are_those_of_the_pages_whatever_the_footer_says(tmp_path, monkeypatch):
+def test_bytes_are_counted_in_the_pages_not_in_the_footer(tmp_path, monkeypatch):
     file = table_file(tmp_path / "small.parquet", rows=5000, use_dictionary=False, write_statistics=False)
     data = file.read_bytes()
     footer = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
     size = pq.read_metadata(file).row_group(0).column(1).total_uncompressed_size
-    said, lie = varint(2 * size), varint(2 * size, short=True)
-    assert data.count(said, footer) >= 1
-    file.write_bytes(data[:footer] + data[footer:].replace(said, lie))
+    true_size, small_size = varint(2 * size), varint(2 * size, short=True)
+    assert data.count(true_size, footer) >= 1
+    file.write_bytes(data[:footer] + data[footer:].replace(true_size, small_size))
     assert pq.read_metadata(file).row_group(0).column(1).total_uncompressed_size < 100
     monkeypatch.setattr(foreign_parquet, "PER_BYTE", 0)
     monkeypatch.setattr(foreign_parquet, "BASE_BYTES", 5_000_000)
@@ -171,7 +172,7 @@ def test_bytes_are_those_of_the_pages_whatever_the_footer_says(tmp_path, monkeyp
 
 
 def varint(value: int, *, short: bool = False) -> bytes:
-    """As many bytes, and with `short` a small number in them."""
+    """Return a number as a varint; with `short`, the number 20 in a varint of the same length."""
     parts = []
     while value > 0x7F:
         parts.append(value & 0x7F)
@@ -198,7 +199,7 @@ def test_headers_that_no_page_has_are_refused(tmp_path, header, what):
         open_foreign(file)
 
 
-def test_a_footer_is_so_long_at_most(tmp_path, monkeypatch):
+def test_a_footer_has_a_maximum_size(tmp_path, monkeypatch):
     file = table_file(tmp_path / "small.parquet", groups=10)
     monkeypatch.setattr(foreign_parquet, "MAX_FOOTER_BYTES", 1000)
     with pytest.raises(ValueError, match=r"a footer of \d+ bytes; at most 1000 are read"):
@@ -212,7 +213,7 @@ def test_lists_are_not_read(tmp_path):
     assert open_foreign(tmp_path / "lists.parquet", ["other"]).read(["other"]).num_rows == 1
 
 
-def test_a_text_that_repeats_is_written_out_within_bounds(tmp_path, monkeypatch):
+def test_the_decoded_size_of_a_repeated_text_is_bounded(tmp_path, monkeypatch):
     file = table_file(tmp_path / "small.parquet")
     assert read_plain(file).column("name").to_pylist() == ["x" * 1000] * 1000
     monkeypatch.setattr(arrow_compute, "BASE_BYTES", 700_000)
@@ -249,7 +250,7 @@ def read_rows_of(file: Path) -> None:
 
 
 def test_a_small_file_takes_little_memory(tmp_path):
-    """Sixty row groups of megabytes of zeros, in a process that counts."""
+    """A process reads sixty row groups with megabytes of zeros, and prints by how many KiB its memory has grown."""
     table = pa.table({name: pa.array([0] * 500_000) for name in ("peer", "other")})
     with pq.ParquetWriter(
         tmp_path / "zeros.parquet", table.schema, compression="zstd", use_dictionary=False
@@ -258,14 +259,17 @@ def test_a_small_file_takes_little_memory(tmp_path):
             writer.write_table(table)
     assert (tmp_path / "zeros.parquet").stat().st_size < 400_000
     done = subprocess.run(
-        [sys.executable, "-c", READ, str(tmp_path / "zeros.parquet")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PRINT_MEMORY_GROWTH, str(tmp_path / "zeros.parquet")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    said, grown_kib = done.stdout.splitlines()
-    assert "values in" in said
+    error_text, grown_kib = done.stdout.splitlines()
+    assert "values in" in error_text
     assert int(grown_kib) < 100 << 10
 
 
-READ = """
+PRINT_MEMORY_GROWTH = """
 import resource, sys
 from pathlib import Path
 from hearsay.trace.folder.arrow import read_table
@@ -279,7 +283,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-READS = """
+PRINT_NEW_THREADS = """
 import os, sys
 from pathlib import Path
 from hearsay.trace.folder.arrow_compute import read_plain
@@ -294,6 +298,6 @@ print(len(os.listdir("/proc/self/task")) - len(threads))
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads as Linux shows them")
 def test_no_thread_of_arrow_holds_a_file_when_python_ends(run):
-    """A thread that drops a Python object while the interpreter ends aborts the process."""
-    read = subprocess.run([sys.executable, "-c", READS, run, FILE], capture_output=True, text=True)
+    """A process is aborted if a thread releases a Python object while the interpreter ends."""
+    read = subprocess.run([sys.executable, "-c", PRINT_NEW_THREADS, run, FILE], capture_output=True, text=True)
     assert (read.stdout, read.stderr) == ("0\n", "")

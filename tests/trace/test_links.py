@@ -1,4 +1,4 @@
-"""Nothing is written through a link, neither a file nor a folder."""
+"""No file or folder is written through a symbolic link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_file_is_not_written_in_place_of_a_link(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["link"]
 
 
-def test_a_folder_of_ours_behind_a_link_is_refused(tmp_path):
+def test_a_run_folder_behind_a_link_is_refused(tmp_path):
     claim(tmp_path / "run", Holds.RUN).release()
     (tmp_path / "link").symlink_to(tmp_path / "run")
     with pytest.raises(RunFolderError, match="is a link, and links are not written through"):

@@ -1,3 +1,5 @@
+"""Run folders: manifest, names, damage that `verify` finds, and folders that `create` refuses."""
+
 from __future__ import annotations
 
 import json
@@ -5,7 +7,7 @@ import os
 
 import pytest
 from rows_strategy import many_rows
-from written_runs import SMALL, story
+from written_runs import SMALL, message_rows
 
 from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.arrow import pa, parquet
@@ -21,7 +23,7 @@ def run(tmp_path):
     folder = RunFolder.create(path)
     writer = TraceWriter(path, **SMALL)
     writer.add(many_rows(600, seed=1))
-    writer.add(story(20, 10, seed=2))
+    writer.add(message_rows(20, 10, seed=2))
     folder.write_peers([0, 1], ["zero", None], ["full", "light"], [None, "eu"], [None, None])
     folder.write_topics([0, 1], ["blöcke\n", "plain"])
     folder.write_messages([3], [0], [1], [200], [17])
@@ -30,7 +32,7 @@ def run(tmp_path):
     return path
 
 
-def test_a_fresh_run_is_sound(run):
+def test_a_complete_run_passes_verify(run):
     manifest = load_manifest(run)
     assert verify(run) == []
     assert (manifest.seed, manifest.complete, manifest.trace.rows) == (7, True, 800)
@@ -60,21 +62,21 @@ def test_a_lone_surrogate_in_a_name_is_kept_as_its_escape(tmp_path):
     assert load_names(tmp_path).topic(0) == "bad\\udcff"
 
 
-def files_of(run):
+def listed_files(run):
     manifest = load_manifest(run)
     return [file.name for file in (*manifest.trace.files, *manifest.others)]
 
 
 def test_verify_finds_a_missing_file(run):
-    for name in files_of(run):
+    for name in listed_files(run):
         data = (run / name).read_bytes()
         (run / name).unlink()
         assert verify(run) == [f"{name}: missing"]
         (run / name).write_bytes(data)
 
 
-def test_a_foreign_parquet_file_has_changed(run):
-    name = next(name for name in files_of(run) if name.endswith(".parquet"))
+def test_verify_finds_a_replaced_parquet_file(run):
+    name = next(name for name in listed_files(run) if name.endswith(".parquet"))
     data = (run / name).read_bytes()
     parquet.write_table(pa.table({"a": [1]}), run / name)
     (problem,) = verify(run)
@@ -83,7 +85,7 @@ def test_a_foreign_parquet_file_has_changed(run):
 
 
 def test_verify_finds_a_truncated_file(run):
-    for name in files_of(run):
+    for name in listed_files(run):
         data = (run / name).read_bytes()
         os.truncate(run / name, len(data) - 1)
         assert verify(run) == [f"{name}: changed, {len(data) - 1} bytes instead of {len(data)}"]
@@ -91,7 +93,7 @@ def test_verify_finds_a_truncated_file(run):
 
 
 def test_verify_finds_a_flipped_bit(run):
-    for name in files_of(run):
+    for name in listed_files(run):
         data = bytearray((run / name).read_bytes())
         data[len(data) // 2] ^= 4
         (run / name).write_bytes(data)
@@ -129,14 +131,14 @@ def test_a_manifest_cannot_point_outside(run):
         load_manifest(run)
 
 
-def test_no_run_here(tmp_path):
+def test_a_folder_without_a_manifest_is_no_run(tmp_path):
     with pytest.raises(RunFolderError, match=r"not a run folder: it has no manifest\.json"):
         load_manifest(tmp_path)
     with pytest.raises(RunFolderError, match="does not exist"):
         load_manifest(tmp_path / "nowhere")
 
 
-def test_a_run_that_was_cut_off_is_reported_as_that(tmp_path):
+def test_an_unfinished_run_is_reported(tmp_path):
     RunFolder.create(tmp_path / "run").write_text_atomic("scenario.toml", "")
     message = r"run is an unfinished run \(no manifest\.json\): it was cut off, or is still being written"
     with pytest.raises(RunFolderError, match=f"{message}$"):
@@ -145,7 +147,7 @@ def test_a_run_that_was_cut_off_is_reported_as_that(tmp_path):
         RunFolder.create(tmp_path / "run")
 
 
-def test_create_refuses_what_is_not_its_own(tmp_path, run):
+def test_create_refuses_existing_runs_and_folders_of_other_files(tmp_path, run):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     with pytest.raises(RunFolderError, match="notes is not empty and not a run folder"):

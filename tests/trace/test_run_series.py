@@ -1,4 +1,6 @@
-"""A series of run folders, sealed and made a whole; killed at any of its steps, and continued."""
+"""A series of numbered run folders: sealing merges them into one run, can be killed at any step, and can be repeated
+after more pieces.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ def read_table(path):
 PEERS, TOPICS = ["a", "b"], ["news"]
 
 
-def piece_of(number):
-    """Rows of a few seconds: messages go on from one piece to the next; and one row of each other class."""
+def piece_rows(number):
+    """Return ten deliveries, half of them of messages that are also in the next piece, and one row of each class
+    `rpc`, `mesh` and `node`.
+    """
     rows = np.full((13, WIDTH), NONE, dtype=np.int64)
     rows[:, Column.TIME_US] = 1_000_000 * number + np.arange(13)
     rows[:, Column.PEER] = 0
@@ -39,11 +43,12 @@ def piece_of(number):
 
 
 def write_pieces(path, *numbers):
+    """Write a complete run folder for each number; return the series, which is not sealed."""
     series = RunSeries(path)
     for number in numbers:
         folder = series.next_folder()
         with TraceWriter(folder.path) as writer:
-            writer.add(piece_of(number))
+            writer.add(piece_rows(number))
             written = writer.close()
         known = [2 * number, 2 * number + 1]
         folder.write_messages(known, [0, 0], [1, NONE], [10, 20], [number, number])
@@ -56,10 +61,10 @@ def rows_of(path):
 
 
 def expected(*numbers):
-    return sorted(tuple(row) for number in numbers for row in piece_of(number).tolist())
+    return sorted(tuple(row) for number in numbers for row in piece_rows(number).tolist())
 
 
-def test_the_whole_has_every_row_once_in_the_order_of_time(tmp_path):
+def test_a_sealed_series_has_every_row_once_in_the_order_of_time(tmp_path):
     write_pieces(tmp_path, 0, 1, 2).seal(PEERS, TOPICS, "agent")
     assert verify(tmp_path) == []
     assert rows_of(tmp_path) == expected(0, 1, 2)
@@ -76,7 +81,7 @@ def test_the_whole_has_every_row_once_in_the_order_of_time(tmp_path):
     assert known["publisher"] == [1, None] * 3
 
 
-def test_the_hash_is_that_of_the_pieces(tmp_path):
+def test_the_hash_is_the_sum_of_the_hashes_of_pieces(tmp_path):
     write_pieces(tmp_path / "one", 0).seal(PEERS, TOPICS, "agent")
     write_pieces(tmp_path / "two", 1).seal(PEERS, TOPICS, "agent")
     write_pieces(tmp_path / "both", 0, 1).seal(PEERS, TOPICS, "agent")
@@ -84,7 +89,7 @@ def test_the_hash_is_that_of_the_pieces(tmp_path):
     assert both == (one + two) % (1 << 128)
 
 
-def test_a_writer_that_comes_back_goes_on_with_the_whole(tmp_path):
+def test_a_sealed_series_is_continued(tmp_path):
     write_pieces(tmp_path, 0, 1).seal(PEERS, TOPICS, "agent")
     write_pieces(tmp_path, 2).seal(PEERS, TOPICS, "agent")
     write_pieces(tmp_path, 3).seal(PEERS, TOPICS, "agent")
@@ -93,7 +98,7 @@ def test_a_writer_that_comes_back_goes_on_with_the_whole(tmp_path):
     assert load_manifest(tmp_path).trace.spanning_messages == ()
 
 
-KILLED = """
+SEAL_AND_END_EARLY = """
 import os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
@@ -114,7 +119,8 @@ def seal_and_open_again(path, steps):
     here.RunSeries(path)
     os._exit(0)
 
-here.write_pieces(Path(sys.argv[2]) / "imported", 0).seal(here.PEERS, here.TOPICS, "agent")  # what all of them import
+# this process imports the modules that its children need
+here.write_pieces(Path(sys.argv[2]) / "imported", 0).seal(here.PEERS, here.TOPICS, "agent")
 steps, code = 0, 9
 while code:
     child = os.fork()
@@ -127,12 +133,12 @@ while code:
 
 
 @pytest.mark.thorough
-def test_killed_at_any_step_of_the_sealing_nothing_is_lost_and_nothing_twice(tmp_path):
-    """Processes end before the first, second, … change of a name, while they seal or open the folder again.
+def test_sealing_that_is_killed_at_any_step_loses_and_repeats_no_row(tmp_path):
+    """While processes seal the series and open it again, each ends before another change of the file system.
 
-    Whatever manifest is there is true, and who comes next has every row once.
+    If the folder has a manifest then, it is correct. Sealing again with one more piece gives every row once.
     """
-    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", SEAL_AND_END_EARLY, str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     folders = sorted((tmp_path / "killed").iterdir(), key=lambda path: int(path.name))

@@ -1,3 +1,5 @@
+"""The schema of traces: rows and their codes, the classes of events, and the page about traces."""
+
 from __future__ import annotations
 
 import subprocess
@@ -19,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "trace.md"
 
 
 @given(row_codes)
-def test_codes_survive_the_readable_form(codes):
+def test_a_row_keeps_its_codes(codes):
     assert TraceRow.from_codes(codes).to_codes() == codes
 
 
@@ -28,7 +30,7 @@ def test_the_columns_are_the_fields_of_a_row():
     assert [column.name.lower() for column in Column] == list(COLUMNS)
 
 
-def test_none_is_minus_one_and_nothing_else():
+def test_none_becomes_minus_one_and_zero_stays():
     row = TraceRow(0, TraceEvent.PUBLISH, peer=0, topic=0, message=0, hops=0)
     assert row.to_codes() == (0, 0, -1, 0, -1, 0, 0, 0, -1, -1, -1, -1, -1)
 
@@ -93,15 +95,15 @@ def test_a_row_fills_the_columns_that_are_declared(event):
     assert codes == tuple({Column.EVENT: int(event), **filled}.get(column, -1) for column in Column)
 
 
-def enumerated(codes: type[IntEnum]) -> str:
+def joined_names(codes: type[IntEnum]) -> str:
     return ", ".join(map(schema.wire_name, codes))
 
 
 def test_the_page_of_the_trace_names_every_event_kind_via_and_reason():
     page = PAGE.read_text(encoding="utf-8")
-    assert f"|`kind`|the part of an RPC: {enumerated(PartKind)}|" in page
-    assert f"|`via`|why a copy was sent: {enumerated(Via)}|" in page
-    assert f"\nReasons: {enumerated(Reason)}.\n" in page
+    assert f"|`kind`|the part of an RPC: {joined_names(PartKind)}|" in page
+    assert f"|`via`|why a copy was sent: {joined_names(Via)}|" in page
+    assert f"\nReasons: {joined_names(Reason)}.\n" in page
     classes = {"rpc": "message if `kind` is publish, else rpc"}
     rows = [
         f"|`{schema.wire_name(event)}`|{classes.get(form.trace_class, form.trace_class)}|{form.meaning}|"

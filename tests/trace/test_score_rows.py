@@ -1,4 +1,4 @@
-"""Scores in the trace: the bits of a float64 in a column of integers."""
+"""Scores in traces: the column `bytes` has the bits of a float64."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ PARTS = ScoreParts(
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_nothing_is_lost_and_none_is_never_meant(number):
+def test_bits_keep_the_number_and_are_never_minus_one(number):
     bits = bits_of(number)
     assert number_of(bits) == number
     assert -(2**63) <= bits < 2**63
     assert bits != -1
 
 
-def test_a_zero_has_no_sign():
+def test_minus_zero_becomes_zero():
     assert bits_of(-0.0) == bits_of(0.0) == 0
 
 
-def test_a_row_for_the_whole_and_for_each_part_that_is_not_zero():
+def test_a_score_and_its_parts_that_are_not_zero_have_rows():
     rows = list(score_rows(9, 3, 4, PARTS, {"a": 0, "b": 1}))
     found = [(TraceEvent(row[Column.EVENT]).name, row[Column.TOPIC], number_of(row[Column.BYTES])) for row in rows]
     assert found == [
@@ -63,7 +63,7 @@ def test_a_row_for_the_whole_and_for_each_part_that_is_not_zero():
     assert {row[:4:3] + row[4:5] for row in rows} == {(9, 3, 4)}
 
 
-def test_they_lie_in_a_class_of_their_own(tmp_path):
+def test_score_rows_have_their_own_class(tmp_path):
     rows = as_rows([*score_rows(9, 3, 4, PARTS, {"a": 0, "b": 1})])
     write_run(tmp_path / "run", rows, 3)
     assert CLASSES[4] == class_of(TraceEvent.SCORE_P4, -1) == "score"
@@ -75,13 +75,13 @@ def test_they_lie_in_a_class_of_their_own(tmp_path):
     assert sorted(numbers.tolist())[:2] == [-7.25, -5.0]
 
 
-def test_nothing_else_may_be_below_none(tmp_path):
+def test_other_events_have_no_values_below_minus_one(tmp_path):
     row = [9, int(TraceEvent.STATE), -1, 3, -1, -1, -1, -1, -2, 1, -1, -1, -1]
     with pytest.raises(ValueError, match="bytes -2 is out of range"):
         write_run(tmp_path / "run", as_rows([tuple(row)]), 1)
 
 
-def test_people_see_the_number():
+def test_show_prints_a_score_as_a_number():
     row = TraceRow(2_000_000, TraceEvent.SCORE_P3B, None, 3, 4, topic=1, bytes=bits_of(-0.1))
     assert " ".join(show(row).split()) == "2.000000s node 3 score p3b ↔ 4 topic 1 -0.1"
     assert struct.unpack("<d", struct.pack("<q", row.bytes))[0] == -0.1

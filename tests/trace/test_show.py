@@ -1,3 +1,5 @@
+"""`show`: a row of a trace as one line of text."""
+
 from __future__ import annotations
 
 from hypothesis import given
@@ -23,7 +25,7 @@ SENT = TraceRow(
 )
 
 
-def test_a_line():
+def test_a_sent_message_is_shown_on_one_line():
     assert " ".join(show(SENT, Names(topics={0: "blocks"})).split()) == (
         "5.063211s node 17 send publish → 42 topic blocks message 3 hops 2 via mesh 212 B (63.2 ms)"
     )
@@ -35,7 +37,7 @@ def test_columns_align():
     assert len({line.index("node") for line in lines}) == 1
 
 
-def test_names_cannot_leave_the_line():
+def test_control_characters_in_names_are_escaped():
     names = Names({17: "a\nb\x1b[31m", 42: "\u202ereversed"}, {0: "blöcke ブロック\r\n"})
     line = show(SENT, names)
     assert "node a\\nb\\x1b[31m" in line
@@ -45,7 +47,7 @@ def test_names_cannot_leave_the_line():
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_escaping_is_printable_and_can_be_undone(name):
+def test_escaped_text_is_printable_and_backslashes_are_doubled(name):
     escaped = escape(name)
     assert escaped.isprintable()
     assert (escape("\\") in escaped) == ("\\" in name)

@@ -1,3 +1,5 @@
+"""`TaskQueue`: tasks run in order, in the calling thread or a background thread, until the first error."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,7 +30,7 @@ def test_tasks_are_done_in_order(ahead):
     queue.close()
 
 
-def test_tasks_are_done_elsewhere():
+def test_tasks_are_done_in_another_thread():
     in_main_thread: list[bool] = []
     queue = TaskQueue("test", 3)
     submit_all(queue, lambda: in_main_thread.append(current_thread() is main_thread()))
@@ -36,8 +38,8 @@ def test_tasks_are_done_elsewhere():
     assert in_main_thread == [False]
 
 
-def test_so_many_may_wait_and_no_more():
-    """Submitting a third task of two returns once the first is done, which no other caller waits for."""
+def test_submit_waits_while_the_queue_is_full():
+    """With room for two tasks, `submit` of the third returns only when the first is done."""
     may_go, first_done = Event(), Event()
     queue = TaskQueue("test", 2)
 

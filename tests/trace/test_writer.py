@@ -1,3 +1,5 @@
+"""`TraceWriter`: row groups and files of bounded size, from which every row is read again."""
+
 from __future__ import annotations
 
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rows_strategy import as_rows, many_rows, row_codes
-from written_runs import SMALL, story, write_run
+from written_runs import SMALL, message_rows, write_run
 
 from hearsay.trace.compare_runs import verify
 from hearsay.trace.folder.run_folder import RunFolder
@@ -27,7 +29,7 @@ def add_and_close(writer: TraceWriter, rows: np.ndarray) -> None:
     writer.close()
 
 
-def leftovers(path: Path) -> list[Path]:
+def temporary_files(path: Path) -> list[Path]:
     return [entry for entry in path.rglob(".*") if not entry.name.startswith(".hearsay-")]
 
 
@@ -46,13 +48,13 @@ def test_every_row_comes_back(codes, portion, group):
         written = write_run(path, rows, portion, row_group_rows=group, target_file_bytes=1)
         assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
         assert verify(path) == []
-        assert leftovers(path) == []
+        assert temporary_files(path) == []
         assert written.rows == len(rows)
         assert all(file.rows <= group for file in written.files)
 
 
 def test_rows_of_messages_lie_in_the_order_of_their_times(tmp_path):
-    rows = story(messages=30, rows_each=10, seed=3)
+    rows = message_rows(messages=30, rows_each=10, seed=3)
     write_run(tmp_path / "run", rows[np.argsort(rows[:, Column.TIME_US])], **SMALL)
     times = read_rows(tmp_path / "run")[:, Column.TIME_US].tolist()
     assert len(times) == 300
@@ -60,7 +62,7 @@ def test_rows_of_messages_lie_in_the_order_of_their_times(tmp_path):
 
 
 def test_messages_in_several_files_are_declared(tmp_path):
-    rows = story(messages=5, rows_each=100, seed=4)
+    rows = message_rows(messages=5, rows_each=100, seed=4)
     rows[:, Column.TIME_US] += 1_000_000 * (rows[:, Column.MESSAGE] // 2)
     written = write_run(tmp_path / "run", rows[np.argsort(rows[:, Column.TIME_US])], **SMALL)
     files = [set(messages.tolist()) for messages in message_files(tmp_path / "run").values()]
@@ -69,7 +71,7 @@ def test_messages_in_several_files_are_declared(tmp_path):
     assert written.spanning_messages == tuple(sorted(several))
 
 
-def test_rows_a_little_late_are_sorted_in(tmp_path):
+def test_slightly_late_rows_are_sorted(tmp_path):
     times = np.arange(400)
     rows = many_rows(400, seed=7)
     rows[:, Column.EVENT], rows[:, Column.TIME_US] = TraceEvent.GRAFT, times ^ 7
@@ -104,7 +106,7 @@ def test_equal_runs_are_equal_to_the_byte(tmp_path):
 
 @pytest.mark.parametrize("rotate_us", [None, 9])
 def test_the_background_writes_the_same_bytes(tmp_path, rotate_us):
-    """In blocks of its own, with rows late and early, several files a class, and the caller's array used again."""
+    """Rows are late and early, classes have several files, and the caller reuses the array that it hands over."""
     rows = many_rows(60_000, seed=12)
     rows = rows[np.argsort(rows[:, Column.TIME_US] ^ 3, kind="stable")]
     limits = {"row_group_rows": 900, "target_file_bytes": 20_000}
@@ -131,12 +133,12 @@ def test_an_error_in_the_background_is_raised(tmp_path):
     writer = TraceWriter(tmp_path / "run", background=True, **SMALL)
     with pytest.raises(ValueError, match="event -1 is out of range"):
         add_and_close(writer, rows)
-    assert leftovers(tmp_path / "run") == []
+    assert temporary_files(tmp_path / "run") == []
     with pytest.raises(ValueError, match="is closed"):
         writer.add(rows)
 
 
-def test_the_hash_of_who_knows_it_is_taken(tmp_path):
+def test_a_hash_given_by_the_caller_is_used(tmp_path):
     rows = many_rows(100, seed=13)
     RunFolder.create(tmp_path / "run")
     with TraceWriter(tmp_path / "run", known_hash=lambda: "0f") as writer:
@@ -156,7 +158,7 @@ def test_a_value_that_does_not_fit_is_an_error(tmp_path, column, value):
     writer = TraceWriter(tmp_path / "run", **SMALL)
     with pytest.raises(ValueError, match=f"{column.name.lower()} {value} is out of range"):
         add_and_close(writer, rows)
-    assert leftovers(tmp_path / "run") == []
+    assert temporary_files(tmp_path / "run") == []
 
 
 @pytest.mark.parametrize(("column", "value"), [(1, -1), (1, len(TraceEvent)), (2, -2), (2, len(PartKind))])
@@ -173,8 +175,8 @@ def test_an_abandoned_writer_leaves_finished_parts_only(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     with TraceWriter(tmp_path / "run", **SMALL) as writer:
         writer.add(rows)
-        assert leftovers(tmp_path / "run")
-    assert leftovers(tmp_path / "run") == []
+        assert temporary_files(tmp_path / "run")
+    assert temporary_files(tmp_path / "run") == []
     folder.write_manifest(writer.written(), seed=None, complete=False)
     assert verify(tmp_path / "run") == []
     assert 0 < len(read_rows(tmp_path / "run")) < 2000
@@ -226,7 +228,7 @@ def test_a_full_disk_keeps_the_finished_files(tmp_path, background):
         check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (3, f"errno {EFBIG}\n", "")
-    assert leftovers(tmp_path / "run") == []
+    assert temporary_files(tmp_path / "run") == []
     assert verify(tmp_path / "run") == []
     assert len(read_rows(tmp_path / "run")) >= 1000
 
@@ -242,12 +244,12 @@ def test_every_row_comes_back_from_rotated_files(codes, portion, steps):
         written = write_run(path, rows, portion, rotate_us=max(span // steps, 1), **limits)
         assert canonical(read_rows(path)).tolist() == canonical(rows).tolist()
         assert verify(path) == []
-        assert leftovers(path) == []
+        assert temporary_files(path) == []
         assert written.rows == len(rows)
 
 
 def test_rotated_files_hold_the_rows_up_to_their_time(tmp_path):
-    rows = story(messages=12, rows_each=10, seed=6)
+    rows = message_rows(messages=12, rows_each=10, seed=6)
     rows[:, Column.TIME_US] += 1_000_000 * rows[:, Column.MESSAGE]
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
     RunFolder.create(tmp_path / "run")

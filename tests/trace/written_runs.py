@@ -1,4 +1,4 @@
-"""Complete runs on disk for the tests, with limits so small that every path of the writer is executed."""
+"""Complete runs on disk. With the limits `SMALL`, a writer begins new row groups and files often."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def write_run(path: Path, rows: np.ndarray, portion: int = 1000, **limits: int) 
     return written
 
 
-def story(messages: int, rows_each: int, seed: int) -> np.ndarray:
-    """Return rows of the class message; the messages overlap in time and in the order of the rows."""
+def message_rows(messages: int, rows_each: int, seed: int) -> np.ndarray:
+    """Return rows of the class `message` in random order; the times of different messages overlap."""
     rows = many_rows(messages * rows_each, seed)
     rows[:, Column.EVENT], rows[:, Column.KIND] = TraceEvent.SEND_RPC, PartKind.PUBLISH
     rows[:, Column.MESSAGE] = np.repeat(np.arange(messages), rows_each)
