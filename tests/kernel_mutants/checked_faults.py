@@ -1,7 +1,8 @@
-"""Plants the faults of checked_faults.toml in one copy of the package, and runs them there with a check of all nodes.
+"""Plants the faults of checked_faults.toml in one copy of the package, and runs scenarios there with the check of all
+nodes.
 
-As a script, in the copy: prints for each fault whether the check finds it; the exit code is 1 if a fault is not
-found. The scenarios are those of `corner_scenarios.py` and some random ones.
+As a script that imports the copy, it prints for each fault whether the check finds it. The exit code is 1 if a fault
+is not found. The scenarios are those of `corner_scenarios.py` and random ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from planted_kernels import PLACE, SOURCE, Mutant, planted
+from planted_kernels import ACTIVE_FAULT, SOURCE, Mutant, planted
 
 from corner_scenarios import corner_scenarios
 from engines_agree import Storm, even_plan, plan_of, run_reference
@@ -50,8 +51,8 @@ def plant_faults(folder: Path) -> None:
         path.write_text(planted(path.read_text(encoding="utf-8"), wanted), encoding="utf-8")
 
 
-class NoWitnesses:
-    """Receives the findings about all nodes, and records no calls."""
+class FindingsOnly:
+    """A check of a run that stores the findings about all nodes, and has no witnesses."""
 
     nodes: Sequence[int] = ()
     count = 0
@@ -64,10 +65,11 @@ class NoWitnesses:
         self.count, self.some = count, some
 
 
-def findings(plan: Plan, fault: int = 0, threads: int = 1) -> NoWitnesses:
-    checked = NoWitnesses()
+def findings(plan: Plan, fault: int = 0, threads: int = 1) -> FindingsOnly:
+    """Run the array engine with the fault of this number, or with none if it is 0; return the findings."""
+    checked = FindingsOnly()
     engine = ArrayEngine(plan, None, threads, checked)
-    engine.arrays.world[PLACE] = fault
+    engine.arrays.world[ACTIVE_FAULT] = fault
     engine.run()
     return checked
 
@@ -91,9 +93,9 @@ def main() -> int:
     for fault in FAULTS:
         kind = getattr(checks, fault.name)
         plans = (plan for plan in _plans() if kind not in _kinds(plan, 0))
-        seen = any(kind in _kinds(plan, fault.number) for plan in plans)
-        print(f"{fault.file} {fault.text}:{' found' if seen else ' NOT FOUND'} as {fault.name}", flush=True)
-        result |= not seen
+        is_found = any(kind in _kinds(plan, fault.number) for plan in plans)
+        print(f"{fault.file} {fault.text}:{' found' if is_found else ' NOT FOUND'} as {fault.name}", flush=True)
+        result |= not is_found
     return result
 
 

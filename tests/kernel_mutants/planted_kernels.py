@@ -24,7 +24,7 @@ from hearsay.sim.array.world import layout
 SOURCE = Path(hearsay.__file__).parent
 COPIES = Path(__file__).parents[2] / "build" / "kernel-mutants"
 LIST = Path(__file__).with_name("mutants.toml")
-PLACE = layout.SCALARS - 1
+ACTIVE_FAULT = layout.SCALARS - 1
 """Index in the world of the active fault's number: the last scalar before the arrays, which is otherwise unused."""
 
 
@@ -53,41 +53,41 @@ def mutants() -> list[Mutant]:
     return found
 
 
-def place_in(source: str, mutant: Mutant) -> int:
-    """Return the index of a mutant's text in a source file. Raise `ValueError` unless the text is in the function
-    once, and the function gets the world.
+def text_index(source: str, mutant: Mutant) -> int:
+    """Return the index of a mutant's text in a source file. Raise `ValueError` unless the text occurs once in the
+    function, and the function's first parameter is the world.
     """
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == mutant.function:
             if node.args.args[0].arg != "w":
-                raise ValueError(f"{mutant.function} in {mutant.file} is not given the world")
+                raise ValueError(f"the first parameter of {mutant.function} in {mutant.file} is not the world, w")
             lines = source.splitlines(keepends=True)
             start = sum(map(len, lines[: node.body[0].lineno - 1]))
             body = "".join(lines[node.body[0].lineno - 1 : node.end_lineno])
             if body.count(mutant.text) != 1:
                 raise ValueError(
-                    f"{mutant.text!r} is {body.count(mutant.text)} times in {mutant.function} of {mutant.file}"
+                    f"{mutant.text!r} occurs {body.count(mutant.text)} times in {mutant.function} of {mutant.file}"
                 )
             return start + body.index(mutant.text)
     raise ValueError(f"no function {mutant.function} in {mutant.file}")
 
 
 def planted(source: str, wanted: list[Mutant]) -> str:
-    """Return the source with all these mutants, each inactive."""
+    """Return the source with these mutants, all of them inactive."""
     by_place: defaultdict[tuple[int, str], list[Mutant]] = defaultdict(list)
     for mutant in wanted:
-        by_place[place_in(source, mutant), mutant.text].append(mutant)
+        by_place[text_index(source, mutant), mutant.text].append(mutant)
     end = len(source)
     for (start, text), same in sorted(by_place.items(), reverse=True):
         if start + len(text) > end:
-            raise ValueError(f"{text!r} lies across another mutant's text in {same[0].file}")
+            raise ValueError(f"{text!r} overlaps another mutant's text in {same[0].file}")
         end = start
         left_out = [mutant for mutant in same if mutant.becomes is None]
         if left_out:
-            asleep = " and ".join(f"w[{PLACE}] != {mutant.number}" for mutant in left_out)
-            new = f"if {asleep}: {text}"
+            inactive = " and ".join(f"w[{ACTIVE_FAULT}] != {mutant.number}" for mutant in left_out)
+            new = f"if {inactive}: {text}"
         else:
-            choices = " else ".join(f"({mutant.becomes}) if w[{PLACE}] == {mutant.number}" for mutant in same)
+            choices = " else ".join(f"({mutant.becomes}) if w[{ACTIVE_FAULT}] == {mutant.number}" for mutant in same)
             new = f"({choices} else ({text}))"
         source = source[:start] + new + source[start + len(text) :]
     return source

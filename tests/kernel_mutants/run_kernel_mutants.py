@@ -25,11 +25,15 @@ IN_COPY = "--in-copy"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Which faults of kernels does no comparison of the engines see?")
+    parser = argparse.ArgumentParser(
+        description="Run planted faults of kernels, and report those that no comparison of the engines sees."
+    )
     parser.add_argument("--scenarios", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="mutants whose names contain one")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="how many scenarios each mutant took, by name")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="mutants whose names contain one of these"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write how many scenarios each mutant needed")
     parser.add_argument(IN_COPY, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.in_copy:

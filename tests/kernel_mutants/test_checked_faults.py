@@ -1,4 +1,4 @@
-"""The check of all nodes sees faults by itself: no other engine and no witness takes part."""
+"""The check of all nodes finds planted faults of kernels without the reference engine and without witnesses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from checked_faults import FAULTS, plant_faults
-from planted_kernels import SOURCE, place_in, planted
+from planted_kernels import SOURCE, planted, text_index
 
 from hearsay.sim.array.rules import checks
 
@@ -22,9 +22,9 @@ def test_each_kind_of_finding_has_a_fault():
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.number}-{fault.name}")
-def test_a_fault_stands_where_its_text_is_once(fault):
+def test_the_text_of_a_fault_occurs_once(fault):
     source = (SOURCE / fault.file).read_text(encoding="utf-8")
-    assert place_in(source, fault) > 0
+    assert text_index(source, fault) > 0
     assert planted(source, [fault]) != source
 
 

@@ -1,4 +1,4 @@
-"""The runs in the copy of the package: each scenario by the reference engine once, and with the planted faults."""
+"""Runs in the copy of the package: the reference engine runs each scenario once, the array engine with each fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
-from planted_kernels import PLACE, Mutant, mutants
+from planted_kernels import ACTIVE_FAULT, Mutant, mutants
 
 from corner_scenarios import corner_scenarios
 from engines_agree import Storm, StormRecorder, even_plan, plan_of
@@ -23,10 +23,11 @@ from hearsay.sim.summary import summarise
 
 LONGEST_S = 10
 """Maximum seconds of one scenario, which usually takes a tenth of a second."""
-SAME, OTHER, RAISED = 0, 3, 4
+SAME, DIFFERS, RAISED = 0, 3, 4
+"""Exit codes of the process that runs a fault."""
 FORK = get_context("fork")
-_FAR_APART = 1_000_000
-"""Distance of the first scenario numbers of two seeds, so that these have no scenario in common."""
+_SEED_DISTANCE = 1_000_000
+"""Difference between the first scenario numbers of successive seeds, so that two seeds have no scenario in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Case:
 
 def cases(count: int, first_seed: int, most_events: int) -> Iterator[Case]:
     """Yield the corners and `count` random scenarios, each with the reference engine's summary."""
-    numbers = count_from(first_seed * _FAR_APART)
+    numbers = count_from(first_seed * _SEED_DISTANCE)
     corners = (_case(text, plan_of(text), most_events) for text in corner_scenarios())
     yield from (case for case in corners if case is not None)
     found = (_case(*even_plan(number), most_events) for number in numbers)
@@ -56,8 +57,9 @@ def _case(text: str, plan: Plan, most_events: int) -> Case | None:
 
 
 def differs(number: int, case: Case) -> bool:
+    """Run a case with the fault of this number (0: none); return whether the summary differs."""
     engine = ArrayEngine(case.plan, None)
-    engine.arrays.world[PLACE] = number
+    engine.arrays.world[ACTIVE_FAULT] = number
     complete = engine.run()
     return summarise(case.plan, engine.figures(), "", engine.now, complete).to_json() != case.summary
 
@@ -95,8 +97,8 @@ def _report(took: dict[Mutant, int | None]) -> int:
 
 
 def _scenarios_until_seen(mutant: Mutant, known: list[Case]) -> tuple[int | None, str]:
-    """Return the number of scenarios until one showed the fault (None if none did), and how it did. A fault may write
-    to wrong addresses or run forever, so it runs in a process of its own.
+    """Return the number of scenarios until one showed the fault (None if none did), and the kind of its failure. A
+    separate process runs the fault, because it may write to wrong addresses or run forever.
     """
     tried = FORK.Value("i", 0)
     process = FORK.Process(target=_try, args=(mutant, known, tried))
@@ -108,8 +110,8 @@ def _scenarios_until_seen(mutant: Mutant, known: list[Case]) -> tuple[int | None
     if process.is_alive():
         process.kill()
         process.join()
-        return before + 1, "goes on"
-    how = {SAME: "survives", OTHER: "differs", RAISED: "raises"}.get(process.exitcode or SAME, "dies")
+        return before + 1, "no end"
+    how = {SAME: "survives", DIFFERS: "differs", RAISED: "raises"}.get(process.exitcode or SAME, "dies")
     return None if process.exitcode == SAME else tried.value + 1, how
 
 
@@ -117,7 +119,7 @@ def _try(mutant: Mutant, known: list[Case], tried: Synchronized[int]) -> None:
     try:
         for case in known:
             if differs(mutant.number, case):
-                sys.exit(OTHER)
+                sys.exit(DIFFERS)
             tried.value += 1
     except Exception:
         sys.exit(RAISED)

@@ -47,18 +47,18 @@ OPTIONS = (
     "--hypothesis-profile=mutants",
 )  # fmt: skip
 TURNS = 600
-"""Turns of its event loop for which a test may wait: six seconds, or more on a busy machine
-(`tests/node/waiting.py`).
+"""Turns of the event loop for which a test waits for a condition (`tests/node/waiting.py`): six seconds, or more on
+a busy machine.
 """
 FORK = get_context("fork")
-IN_VAIN = "in vain"
+TIMED_OUT = "timed out"
 SOUND = "sound"
 """Name of the unchanged copy."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Tests by the names that pytest gives them, and the changed files of the package with their texts."""
+    """A fork's work: tests by pytest's ids, and the changed files of the package with their texts."""
 
     name: str
     tests: tuple[str, ...]
@@ -72,8 +72,8 @@ class Report:
     """pytest's exit code; None if the fork was killed before its end."""
     failed: set[str] = field(default_factory=set[str])
     passed: set[str] = field(default_factory=set[str])
-    in_vain: set[str] = field(default_factory=set[str])
-    """Failed tests that waited in vain for a condition, until their patience ended."""
+    timed_out: set[str] = field(default_factory=set[str])
+    """Failed tests that ended with a `TimeoutError`, because a condition for which they waited did not come true."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     copy: str = ""
     """Name of the folder with the tested package."""
@@ -107,7 +107,7 @@ class Forks:
             while waiting or running:
                 while waiting and len(running) < self._jobs:
                     task = waiting.popleft()
-                    process = FORK.Process(target=_become, args=(task, self._folder))
+                    process = FORK.Process(target=_run_fork, args=(task, self._folder))
                     process.start()
                     running[process.sentinel] = task, process, monotonic()
                 next_limit = min(began + task.limit_s for task, _, began in running.values())
@@ -141,7 +141,11 @@ def _report(task: Task, folder: Path, took_s: float) -> Report:
         match json.loads(line):
             case {"test": str(test), "outcome": str(outcome), "seconds": float(seconds)}:
                 result.seconds[test] = result.seconds.get(test, 0) + seconds
-                of = {"failed": [result.failed], "passed": [result.passed], IN_VAIN: [result.failed, result.in_vain]}
+                of = {
+                    "failed": [result.failed],
+                    "passed": [result.passed],
+                    TIMED_OUT: [result.failed, result.timed_out],
+                }
                 for names in of.get(outcome, []):
                     names.add(test)
             case {"code": int(code), "copy": str(copy)}:
@@ -149,7 +153,7 @@ def _report(task: Task, folder: Path, took_s: float) -> Report:
     return result
 
 
-def _become(task: Task, folder: Path) -> NoReturn:
+def _run_fork(task: Task, folder: Path) -> NoReturn:
     """Run the tests in the forked process; end the process instead of returning."""
     try:
         os.setsid()
@@ -160,13 +164,13 @@ def _become(task: Task, folder: Path) -> NoReturn:
         package = folder / SOUND
         if task.changed:
             package = folder / task.name
-            link_but(task.changed, package / "hearsay", folder / SOUND / "hearsay")
+            copy_with_changes(task.changed, package / "hearsay", folder / SOUND / "hearsay")
         path = [str(package), str(Path(__file__).parent)]
         os.environ.update(environment(package))
         sys.path[:0] = path
         os.chdir(TESTS.parent)
         with (folder / f"{task.name}.report").open("w", encoding="utf-8", buffering=1) as file:
-            code = pytest.main([*OPTIONS, *task.tests], plugins=[Witness(file, task.tests)])
+            code = pytest.main([*OPTIONS, *task.tests], plugins=[OutcomeRecorder(file, task.tests)])
             tested = find_spec("hearsay")
             copy = "" if tested is None else Path(str(tested.origin)).parents[1].name
             file.write(json.dumps({"code": int(code), "copy": copy}) + "\n")
@@ -178,9 +182,10 @@ def _become(task: Task, folder: Path) -> NoReturn:
         os._exit(0)
 
 
-class Witness:
-    """A plugin of pytest that records the outcome of each test, and skips the rest of one that failed for some
-    parameters."""
+class OutcomeRecorder:
+    """A plugin of pytest that records the outcome of each test. After a test failed for some parameters, it skips the
+    test's other parameters.
+    """
 
     def __init__(self, file: TextIO, tests: Sequence[str]) -> None:
         self._file = file
@@ -192,10 +197,10 @@ class Witness:
         return True if any(is_part(item.nodeid, test) for test in self._failed) else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # a test has passed when its call has; one that its fixtures leave out has not
+        # a test passes if its call passes; a test that a fixture skips does not
         outcome = report.outcome if report.when == "call" or report.failed else ""
         if report.failed and report.longreprtext.rstrip().endswith("TimeoutError"):
-            outcome = IN_VAIN
+            outcome = TIMED_OUT
         line = {"test": report.nodeid, "outcome": outcome, "seconds": float(report.duration)}
         self._file.write(json.dumps(line) + "\n")
         if report.failed:
@@ -203,7 +208,7 @@ class Witness:
 
 
 def is_part(name: str, test: str) -> bool:
-    """Return whether this is the test, with some parameters, or a method of it; both as pytest names them."""
+    """Return whether an id of pytest is that of the test, with or without parameters, or of a method of the class."""
     return name == test or name.startswith((f"{test}[", f"{test}::"))
 
 
@@ -214,8 +219,10 @@ def environment(package: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", "HEARSAY_TURNS_OF_A_TEST": str(TURNS), **storage}
 
 
-def link_but(changed: Mapping[str, str], made: Path, sound: Path) -> None:
-    """Make a copy of a folder in which the changed files have other texts. All other files are links."""
+def copy_with_changes(changed: Mapping[str, str], made: Path, sound: Path) -> None:
+    """Copy a folder: changed files have their new texts, all other files are links. Bytecode of changed files is left
+    out.
+    """
     made.mkdir(parents=True)
     inside: dict[str, dict[str, str]] = {}
     for file, text in changed.items():
@@ -223,16 +230,16 @@ def link_but(changed: Mapping[str, str], made: Path, sound: Path) -> None:
         inside.setdefault(first, {})[rest] = text
     for entry in sound.iterdir():
         if entry.name == "__pycache__":
-            _link_compiled({Path(name).stem for name in inside}, made / entry.name, entry)
+            _link_bytecode({Path(name).stem for name in inside}, made / entry.name, entry)
         elif entry.name not in inside:
             (made / entry.name).symlink_to(entry)
         elif entry.is_dir():
-            link_but(inside[entry.name], made / entry.name, entry)
+            copy_with_changes(inside[entry.name], made / entry.name, entry)
         else:
             (made / entry.name).write_text(inside[entry.name][""], encoding="utf-8")
 
 
-def _link_compiled(changed: set[str], made: Path, sound: Path) -> None:
+def _link_bytecode(changed: set[str], made: Path, sound: Path) -> None:
     made.mkdir()
     for file in sound.iterdir():
         if file.name.partition(".")[0] not in changed:

@@ -1,7 +1,7 @@
 """Mutants: the defences of the node, each broken by a change of its source.
 
 `*.toml` in this folder lists them: a file below `src/hearsay`, a text that occurs in it once, its replacement, and
-the tests that must fail then. If a second line has the same effect, `also` changes that one, too.
+the tests that must fail then. If another line has the same effect, `also` changes it too.
 """
 
 from __future__ import annotations

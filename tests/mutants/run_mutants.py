@@ -23,24 +23,28 @@ from time import monotonic
 from forked_tests import SOUND, Forks, Report, Task, is_part, prepare
 from planted import SOURCE, Mutant, mutants, node_id
 
-NO_PROGRAM = re.compile(r"\b(NameError|UnboundLocalError|SyntaxError|ImportError)\b")
+INVALID_PROGRAM = re.compile(r"\b(NameError|UnboundLocalError|SyntaxError|ImportError)\b")
 KILLED = "killed"
 
 
 def main() -> int:
     known = mutants()
-    parser = argparse.ArgumentParser(description="Take each defence of the node away and see its tests fail.")
+    parser = argparse.ArgumentParser(description="Remove each defence of the node, and check that its tests fail.")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutants whose names contain one of these")
     parser.add_argument(
-        "--jobs", type=int, default=2 * (os.cpu_count() or 1), metavar="N", help="at a time [two per core]"
+        "--jobs", type=int, default=2 * (os.cpu_count() or 1), metavar="N", help="mutants at a time [two per core]"
     )
     parser.add_argument(
-        "--seconds", type=int, default=60, metavar="N", help="for a test, or five times what it needs unbroken [60]"
+        "--seconds",
+        type=int,
+        default=60,
+        metavar="N",
+        help="limit of a test; it is at least five times the test's time without mutants [60]",
     )
     flags = parser.parse_args()
     chosen = [each for each in known if not flags.only or any(word in each.name for word in flags.only)]
     if not chosen:
-        parser.error(f"there are {', '.join(each.name for each in known)}")
+        parser.error(f"--only: no mutant has such a name; there are {', '.join(each.name for each in known)}")
     began = monotonic()
     prepare()
     with TemporaryDirectory(prefix="hearsay-mutants-") as folder:
@@ -81,7 +85,7 @@ def sound_tests(forks: Forks, tests: Sequence[str]) -> dict[str, float]:
             ending = "do not end" if report.code is None else "fail"
             raise Unsound(f"tests {ending} before anything is changed: {task.name}\n{report.said}")
         if report.copy != SOUND:
-            raise Unsound(f"the copy is not what would be tested, but {report.copy}")
+            raise Unsound(f"{task.name}: the tests imported the package from {report.copy!r}, not from the copy")
     if missing := [test for test in tests if test not in needed_s]:
         raise Unsound(f"tests do not run here: {', '.join(missing)}")
     return needed_s
@@ -105,16 +109,16 @@ def tasks_of(chosen: Iterable[Mutant], limit_s: Callable[[str], float]) -> Itera
 
 
 def verdict_of(report: Report, mutant: Mutant) -> str:
-    if report.code not in (None, 0, 1) or NO_PROGRAM.search(report.said):
-        return f"NO PROGRAM\n{report.said}"
+    if report.code not in (None, 0, 1) or INVALID_PROGRAM.search(report.said):
+        return f"INVALID PROGRAM\n{report.said}"
     if report.code is not None and report.copy != mutant.name:
-        return f"NOT TESTED, but {report.copy}"
+        return f"NOT TESTED: the tests imported the package from {report.copy!r}"
     held = [test for test in mutant.tests if not any(is_part(name, node_id(test)) for name in report.failed)]
     if held and report.code is None:
         return f"DOES NOT END: {', '.join(held)}"
     if held:
         return f"SURVIVED {', '.join(held)}"
-    return KILLED if report.failed - report.in_vain else f"{KILLED}: what is waited for does not happen"
+    return KILLED if report.failed - report.timed_out else f"{KILLED}: all its tests timed out"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Return the rows of all tables with these columns."""
+    """Return the rows of all tables with the columns `HEAD`."""
     found = []
     reading = False
     for line in PAGE.read_text(encoding="utf-8").splitlines():

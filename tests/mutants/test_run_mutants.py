@@ -1,4 +1,4 @@
-"""The runner of mutants tests what it says: a copy of the package with one change."""
+"""The runner of mutants tests a copy of the package with one change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from forked_tests import link_but
+from forked_tests import copy_with_changes
 
 RUNNER = Path(__file__).with_name("run_mutants.py")
 
@@ -23,7 +23,7 @@ def test_a_mutant_is_killed_by_its_test_which_passes_without_it():
     assert said[2].startswith("1 of 1 killed")
 
 
-def test_only_what_is_changed_is_another_file_and_nothing_compiled_stands_for_it(tmp_path):
+def test_only_changed_files_are_copied_and_their_bytecode_is_left_out(tmp_path):
     sound = tmp_path / "sound"
     for file in ("a/one.py", "a/two.py", "b/one.py", "three.py"):
         (sound / file).parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def test_only_what_is_changed_is_another_file_and_nothing_compiled_stands_for_it
         compiled.parent.mkdir(exist_ok=True)
         compiled.write_text("compiled")
     made = tmp_path / "made"
-    link_but({"a/one.py": "changed"}, made, sound)
+    copy_with_changes({"a/one.py": "changed"}, made, sound)
     files = [Path(folder, name) for folder, _, names in os.walk(made, followlinks=True) for name in names]
     assert {str(file.relative_to(made)): file.read_text() for file in files} == {
         "a/one.py": "changed",

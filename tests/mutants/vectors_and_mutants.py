@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forked_tests import SOUND, environment, link_but
+from forked_tests import SOUND, copy_with_changes, environment
 from planted import SOURCE, Mutant, mutants_of
 
 VECTORS = SOURCE.parents[1] / "vectors"
@@ -21,21 +21,24 @@ FOUND = 1
 
 
 def found_by_vectors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Yield each mutant, and whether a vector fails with it. Raise `RuntimeError` if one fails without a change."""
+    """Yield each mutant, and whether a vector fails with it.
+
+    Raise `RuntimeError` if a vector fails without a change.
+    """
     with TemporaryDirectory(prefix="hearsay-vectors-") as folder:
         sound = Path(folder, SOUND)
         shutil.copytree(SOURCE, sound / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
         if run_vectors(sound):
-            raise RuntimeError("vectors do not hold before anything is changed")
+            raise RuntimeError("vectors fail before anything is changed")
         for mutant in mutants:
             package = Path(folder, mutant.name)
-            link_but(mutant.plant(SOURCE), package / "hearsay", sound / "hearsay")
+            copy_with_changes(mutant.plant(SOURCE), package / "hearsay", sound / "hearsay")
             yield mutant, run_vectors(package) == FOUND
 
 
 def run_vectors(package: Path) -> int:
-    """Run the vectors on a copy of the package; return the exit code. Python writes no bytecode files, because it
-    would take files that changed within one second for unchanged.
+    """Run the vectors on a copy of the package; return the exit code. Python must not write bytecode files:
+    it would use them also after a change within the same second.
     """
     return subprocess.run(
         [sys.executable, "-B", "-m", "hearsay", "vectors", VECTORS],
