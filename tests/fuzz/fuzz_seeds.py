@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz_targets import OURS, PARTS, PEER, STATIC, THEIRS
 
-from hearsay.core.language import episub_parts as said
+from hearsay.core.language import episub_parts as episub
 from hearsay.core.language.rpc import (
     EXPERIMENTAL_FIELDS,
     Control,
@@ -53,22 +53,22 @@ ADDRESSES = tuple(
     for text in ("/ip4/127.0.0.1/tcp/4001", "/ip6/::1/udp/1/quic-v1", "/dns4/example.org/tcp/443/wss")
 )
 RECORD = seal_record(THEIRS, PeerRecord(PEER, 7, ADDRESSES))
-_ROLE = next(iter(said.Role))
+_ROLE = next(iter(episub.Role))
 _PARTS = (
-    said.GetTopics(),
-    said.Topics(("news", "новости")),
-    said.GetNodes("news"),
-    said.Nodes("news", (PEER,), 3),
-    said.EpisubJoin("news", PEER, 3, 4),
-    said.ForwardJoin("news", PEER, 3, 4),
-    said.EpisubLeave("news", PEER, 3, 4),
-    said.Neighbor("news", _ROLE, True, 1, 2, 3, (PEER,)),
-    said.Disconnect("news", True),
-    said.Shuffle("news", PEER, (PEER,), 1, 2, (3, 4)),
-    said.ShuffleReply("news", (PEER,), 2, (3, 4)),
-    said.EpisubIHave("news", (b"id",), (2,)),
-    said.EpisubGraft("news", (b"id",)),
-    said.EpisubPrune("news"),
+    episub.GetTopics(),
+    episub.Topics(("news", "новости")),
+    episub.GetNodes("news"),
+    episub.Nodes("news", (PEER,), 3),
+    episub.EpisubJoin("news", PEER, 3, 4),
+    episub.ForwardJoin("news", PEER, 3, 4),
+    episub.EpisubLeave("news", PEER, 3, 4),
+    episub.Neighbor("news", _ROLE, True, 1, 2, 3, (PEER,)),
+    episub.Disconnect("news", True),
+    episub.Shuffle("news", PEER, (PEER,), 1, 2, (3, 4)),
+    episub.ShuffleReply("news", (PEER,), 2, (3, 4)),
+    episub.EpisubIHave("news", (b"id",), (2,)),
+    episub.EpisubGraft("news", (b"id",)),
+    episub.EpisubPrune("news"),
 )
 
 
@@ -134,8 +134,8 @@ def _rpc() -> Rpc:
 
 
 def _handshake() -> bytes:
-    one, other = Handshake(OURS, True), Handshake(THEIRS, False)
-    return other.receive(one.start())
+    initiator, responder = Handshake(OURS, True), Handshake(THEIRS, False)
+    return responder.receive(initiator.start())
 
 
 def _identity_payload() -> bytes:

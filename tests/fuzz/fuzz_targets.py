@@ -2,7 +2,7 @@
 
 The contract of a parser is in its module: it returns a value or raises its own error, nothing else. If a value can be
 encoded again, the target also checks that decoding it gives the same value. `test_corpus.py` calls the targets with
-the kept corpus; `run_fuzzers.py` lets atheris search for more inputs.
+the stored corpus; `run_fuzzers.py` lets atheris search for more inputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from hearsay.libp2p.identify import decode_identity, encode_identity
 from hearsay.libp2p.mux.multistream import Dialer, Listener
 from hearsay.libp2p.mux.yamux import Yamux
 from hearsay.libp2p.names import protobuf
-from hearsay.libp2p.names import protobuf as varint
 from hearsay.libp2p.names.errors import EncodingError, FrameError, MultistreamError, NoiseError, YamuxError
 from hearsay.libp2p.names.keys import PrivateKey, PublicKey
 from hearsay.libp2p.names.multiaddr import Multiaddr
@@ -61,6 +60,7 @@ PARTS = (
 
 
 def target(function: Target) -> Target:
+    """Add a function to `TARGETS`; its name has hyphens there."""
     TARGETS[function.__name__.replace("_", "-")] = function
     return function
 
@@ -78,10 +78,10 @@ def protobuf_fields(data: bytes) -> None:
         for _, wire_type, start, stop in protobuf.walk(data, 0, len(data)):
             assert wire_type != protobuf.DELIMITED or 0 <= start <= stop <= len(data)
     with suppress(EncodingError):
-        value, end = varint.decode(data, 0, len(data))
+        value, end = protobuf.decode(data, 0, len(data))
         assert value >= 0
         assert end <= len(data)
-        assert varint.decode(varint.encode(value), 0, 10)[0] == value
+        assert protobuf.decode(protobuf.encode(value), 0, 10)[0] == value
 
 
 @target
@@ -99,11 +99,11 @@ def frames(data: bytes) -> None:
     found = []
     with suppress(FrameError):
         found = whole.receive(data[1:])
-    taken = []
+    from_pieces = []
     with suppress(FrameError):
         for piece in pieces_of(data):
-            taken += cut.receive(piece)
-    assert taken[: len(found)] == found
+            from_pieces += cut.receive(piece)
+    assert from_pieces[: len(found)] == found
 
 
 @target

@@ -2,9 +2,10 @@
 
     python tests/fuzz/run_fuzzers.py [--seconds N] [--keep] [TARGET …]
 
-Each target runs in a process of its own, one after the other, starting from the kept corpus and from the inputs that
-earlier runs found (`~/.cache/hearsay/fuzz`). The first failure ends the program with exit code 1 and the path of the
-input. With `--keep`, the smallest inputs that together reach all code reached so far become the kept corpus.
+The targets run one after the other, each in a process of its own. A target starts from the stored corpus and from the
+inputs that earlier runs found (`~/.cache/hearsay/fuzz`). The first failure ends the program with exit code 1 and the
+path of the input. With `--keep`, the smallest inputs that together reach all code reached so far become the stored
+corpus.
 
 Compiled decoders run uncompiled here, so that atheris sees their branches and a read outside an array is an error.
 """
@@ -20,7 +21,7 @@ import sys
 from pathlib import Path
 
 from fuzz_targets import TARGETS
-from kept_corpus import kept
+from kept_corpus import stored_inputs
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hearsay" / "fuzz"
 MAX_BYTES = 4096
@@ -29,9 +30,9 @@ ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Look for inputs on which a parser breaks its word.")
-    parser.add_argument("--seconds", type=int, default=10, help="for each target [10]")
-    parser.add_argument("--keep", action="store_true", help="renew the kept corpus")
+    parser = argparse.ArgumentParser(description="Search for inputs with which a parser breaks its contract.")
+    parser.add_argument("--seconds", type=int, default=10, help="time of each target [10]")
+    parser.add_argument("--keep", action="store_true", help="renew the stored corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)} [all]")
     flags = parser.parse_args()
     unknown = set(flags.targets) - set(TARGETS)
@@ -49,7 +50,7 @@ def fuzz(name: str, seconds: int) -> bool:
     """Fuzz a target for some seconds; return False if it failed."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
-    for data in kept(name):
+    for data in stored_inputs(name):
         (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
     crashes = CACHE / f"failed-{name}-"
     done = run(name, f"-max_total_time={seconds}", f"-artifact_prefix={crashes}", str(folder))
@@ -63,7 +64,7 @@ def fuzz(name: str, seconds: int) -> bool:
 
 
 def keep_smallest(name: str) -> None:
-    """Replace the kept corpus by the smallest inputs that together make all steps that were made (`steps_of`)."""
+    """Replace the stored corpus by the smallest inputs that together make all steps made so far (`steps_of`)."""
     subprocess.run([sys.executable, str(SMALLEST), name, str(CACHE / name)], check=True, env=ENVIRONMENT)
     shutil.rmtree(CACHE / name)
 

@@ -1,4 +1,4 @@
-"""Random changes of a parser's stored inputs; it must keep its contract. `make fuzz` is guided by coverage."""
+"""Random changes of stored inputs, with which a parser must keep its contract. `make fuzz` is guided by coverage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from random import Random
 
 from fuzz_targets import TARGETS
-from kept_corpus import kept
+from kept_corpus import stored_inputs
 
 INPUTS = 1500
 
@@ -16,7 +16,7 @@ def soak(number: int) -> Counter[str]:
     """Test one parser with random inputs; parser and inputs depend only on the number."""
     name = list(TARGETS)[number % len(TARGETS)]
     chance = Random(number)
-    corpus = kept(name)
+    corpus = stored_inputs(name)
     for _ in range(INPUTS):
         data = changed(chance.choice(corpus), corpus, chance)
         try:

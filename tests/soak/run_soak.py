@@ -43,9 +43,9 @@ SEEN = "seen: "
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Look as long as one likes for what no test has met yet.")
-    parser.add_argument("--seconds", type=float, default=600, help="in all [600]")
-    parser.add_argument("--seed", type=int, default=int(time()), help="the first one [the time]")
+    parser = argparse.ArgumentParser(description="Search at random for failures that no test has found.")
+    parser.add_argument("--seconds", type=float, default=600, help="total time [600]")
+    parser.add_argument("--seed", type=int, default=int(time()), help="first seed [the current time]")
     parser.add_argument(
         "--only", nargs="+", default=SUBJECTS, choices=SUBJECTS, metavar="NAME", help=", ".join(SUBJECTS)
     )
@@ -66,6 +66,8 @@ def main() -> int:
 
 
 class Soak:
+    """Runs turns of the subjects, and collects their times, counts and failures."""
+
     def __init__(self, subjects: tuple[str, ...], seed: int) -> None:
         self.spent_s = dict.fromkeys(subjects, 0.0)
         self._turns: Counter[str] = Counter()
@@ -90,14 +92,14 @@ class Soak:
         began = monotonic()
         arguments = ["tests/soak/run_soak.py", "--only", subject, "--seed", str(seed), "--once"]
         order = {"PYTHONHASHSEED": str(seed % (1 << 32))}
-        code, output = outcome_of([sys.executable, *arguments], {**os.environ, **order})
+        code, output = run_turn([sys.executable, *arguments], {**os.environ, **order})
         took_s = monotonic() - began
         self.spent_s[subject] += took_s
         self._turns[subject] += 1
         print(f"{subject} {seed}: {took_s:.0f} s, {'failed' if code else 'ok'}", flush=True)
         if code:
             self.failed.append(f"PYTHONHASHSEED={order['PYTHONHASHSEED']} python {' '.join(arguments)}")
-            print(f"{output}\nagain: {self.failed[-1]}", flush=True)
+            print(f"{output}\nrepeat with: {self.failed[-1]}", flush=True)
         for line in output.splitlines():
             if line.startswith(SEEN):
                 self._seen.update(json.loads(line.removeprefix(SEEN)))
@@ -114,7 +116,7 @@ class Soak:
             print(line)
 
 
-def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+def run_turn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """Run a turn; return its exit code and output. If it takes too long, kill it and the processes it started."""
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -125,7 +127,7 @@ def outcome_of(command: list[str], environment: dict[str, str]) -> tuple[int, st
             return process.returncode, output
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return 1, f"{process.communicate()[0]}it does not end"
+            return 1, f"{process.communicate()[0]}the turn did not end in {LONGEST_S} s"
         except KeyboardInterrupt:
             os.killpg(process.pid, signal.SIGKILL)
             raise

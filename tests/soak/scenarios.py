@@ -18,7 +18,7 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 
 EXAMPLES = 15
-BACK = "rejoin_after_s = 1"
+REJOINS = "rejoin_after_s = 1"
 
 
 def picker(draw: st.DrawFn) -> Callable[..., object]:
@@ -47,7 +47,7 @@ def scenario_texts(draw: st.DrawFn) -> str:
         f"[faults.churn]\naway_share = {pick(0, 0.3, 0.6)}\nmean_session_s = {pick(2, 10)}",
     ]
     if draw(st.booleans()):
-        lines.append(f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick(*who_crashes(nodes))}\n{pick('', BACK)}")
+        lines.append(f"[[faults.crash]]\nat_s = {pick(3.1, 6)}\n{pick(*crash_choices(nodes))}\n{pick('', REJOINS)}")
     if draw(st.booleans()):
         lines.append(f"[[faults.partition]]\nat_s = {pick(3.2, 5)}\nheal_s = {pick(6, 9)}\nshare = 0.4")
     says_hello = preset != "simsub"  # without a hello, no peer would learn which peers leave a topic
@@ -61,7 +61,7 @@ def leaves_and_joins(draw: st.DrawFn, nodes: int) -> Iterator[str]:
         yield f'[[timed]]\nat_s = {at_s}\nnode = {node}\naction = "{action}"\ntopic = "topic"'
 
 
-def who_crashes(nodes: int) -> tuple[str, str, str]:
+def crash_choices(nodes: int) -> tuple[str, str, str]:
     return "share = 0.2", "share = 0.5", f"listed = {sorted({nodes // 3, nodes - 1})}"
 
 
@@ -77,7 +77,7 @@ def checked(number: int, texts: st.SearchStrategy[str]) -> Counter[str]:
     @seed(number)
     @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(texts)
-    def holds(text: str) -> None:
+    def run_checked(text: str) -> None:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "scenario.toml"
             file.write_text(text, encoding="utf-8")
@@ -87,5 +87,5 @@ def checked(number: int, texts: st.SearchStrategy[str]) -> Counter[str]:
         seen.update(sightings.seen)
         seen["scenarios"] += 1
 
-    holds()
+    run_checked()
     return seen
