@@ -1,7 +1,7 @@
-"""Compile all entries of the array engine, one in each process: `python tests/sim/compile_entries.py`.
+"""Compile all entries of the array engine, each in a process of its own: `python tests/sim/compile_entries.py`.
 
-The tests need all of them, and most of these tests run one after the other on one worker. Without this step, one core
-compiles for ten minutes while the other workers have nothing left to do.
+The tests need all entries, and most of these tests run one after the other on one worker. Without this step, one core
+compiles for ten minutes while the other workers are idle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import types
 from hearsay.sim.array.run import loop
 
 ENTRIES = sorted((name for name in vars(loop) if name.startswith("work")), key=len)
-"""Names of entries. Those with the fewest features have long names, so the largest come first."""
+"""Names of entries, the largest entry first: entries with fewer features have longer names."""
 
 
 def compile_entry(name: str) -> str:

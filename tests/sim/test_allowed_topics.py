@@ -39,7 +39,7 @@ def test_nodes_are_in_the_topics_that_their_routers_allow():
         assert topics == ((1, 2) if plan.router_of[node] else (0, 1))
 
 
-def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_accepted():
+def test_a_run_with_two_kinds_of_nodes_delivers_all_and_filters_subscriptions():
     rows = []
     result = Simulation(scenario(), check=True, listener=rows.append).run()
     assert result.problems == ()
@@ -58,6 +58,6 @@ def test_a_run_with_two_kinds_of_nodes_delivers_all_and_drops_what_is_not_accept
         ),
     ],
 )
-def test_a_peer_that_is_to_publish_or_join_must_be_allowed_to(changes, table):
+def test_a_node_that_is_to_publish_or_join_must_be_allowed_the_topic(changes, table):
     with pytest.raises(ScenarioError, match=rf"^{table}.allowed_topics: node \d+ is to join or publish in '\w+'"):
         make_plan(scenario(**changes))

@@ -18,7 +18,8 @@ from commands import hearsay as run_command
 from hypothesis import given
 from profiles import examples
 
-from corner_scenarios import CORNERS, DIRECT, EXCHANGED, GATED, GATED_RETURNING, corner_scenarios
+import corner_scenarios
+from corner_scenarios import CORNERS, DIRECT, EXCHANGED, GATED, GATED_RETURNING
 from engines_agree import agree, check, difference_text, even_plan, plan_of, run_array, run_reference
 from hearsay.api.scenarios import simulate
 from hearsay.cli.commands import hearsay
@@ -51,7 +52,7 @@ from hearsay.trace.reader import read_rows
 from random_scenarios import IMPLEMENTATIONS, SCORED, scenario_texts
 from simsub_tables import LAG_MS, TABLES, run
 
-LIVELY = """
+MANY_LOST_COPIES = """
 linger_s = 2
 [network]
 nodes = 60
@@ -68,7 +69,7 @@ rate = 0.1
 """
 
 
-CHOOSING = """
+OVERLAY_OF_EPISUB = """
 warmup_s = 1
 linger_s = 1
 [network]
@@ -87,7 +88,7 @@ interval_s = 0.3
 
 
 def share_small_parts(patched):
-    """Give threads eight nodes in turn, and parts however small."""
+    """Let threads share every part of a bucket, in blocks of eight nodes."""
     patched.setattr(engine_module, "_WORTH_SHARING", 0)
     patched.setattr(build, "_BLOCK_BITS", 3)
 
@@ -100,18 +101,18 @@ def test_engines_agree_on_random_scenarios(text):
 
 @pytest.mark.parametrize("number", range(examples(0.4).max_examples))
 def test_engines_agree_on_even_scenarios(number):
-    """Hypothesis chooses the same simple values again and again."""
+    """Values are drawn evenly, because Hypothesis repeats simple values."""
     _, plan = even_plan(number)
     agree(plan)
 
 
-def test_kinds_of_events_and_vias_have_room_in_the_words_of_the_queue():
-    """Four bits each; the engine adds a kind of its own, and -1 stands for no via."""
+def test_kinds_of_events_and_vias_fit_into_the_words_of_the_queue():
+    """Both have four bits. The engine adds one kind of event, and -1 stands for no via."""
     assert len(EventKind) < 1 << (queue.OFFSET - queue.EVENT_KIND)
     assert max(Via) + 1 < 1 << (queue.EVENT_SOURCE - queue.VIA)
 
 
-TWO_LINKS_CUT = """
+OLD_AND_NEW_LINK_CUT = """
 seed = 658
 warmup_s = 5
 linger_s = 1
@@ -130,10 +131,10 @@ goodbye = true
 at_s = 2
 share = 0.3
 """
-"""A fault cuts two links between the same nodes: an old one whose loss was not noticed, and its successor."""
+"""A fault cuts two links between the same nodes: one whose loss is not noticed yet, and its successor."""
 
 
-MEMBERS_FIND_A_FULL_MESH = """
+MEMBERS_GRAFT_AGAIN = """
 [network]
 nodes = 4
 [router]
@@ -146,18 +147,18 @@ places_per_address = 1
 [addresses]
 nodes_per_address = 2
 """
-"""Members GRAFT again, and their GRAFTs are judged; the full mesh has a member with a lent place (PLACES-2)."""
+"""Members send GRAFT again to a full mesh that has a member with a lent place (PLACES-2)."""
 
 
-IHAVES_COUNTED_IN_10 = """
+IHAVE_PARTS_COUNT_IN_GOSSIPSUB_10 = """
 [network]
 nodes = 60
 [router]
 ihave_parts_count = true
 """
-"""Only a parameter that matters with gossipsub 1.1 is set."""
+"""The only parameter that is set has an effect only in gossipsub 1.1."""
 
-DIALS_WITHIN_A_BUCKET = """
+DIAL_BEFORE_TWO_RPCS = """
 [network]
 nodes = 40
 [links]
@@ -175,14 +176,26 @@ messages = 3
 
 
 @pytest.mark.parametrize(
-    "text", [TWO_LINKS_CUT, MEMBERS_FIND_A_FULL_MESH, IHAVES_COUNTED_IN_10, DIALS_WITHIN_A_BUCKET]
+    "text",
+    [OLD_AND_NEW_LINK_CUT, MEMBERS_GRAFT_AGAIN, IHAVE_PARTS_COUNT_IN_GOSSIPSUB_10, DIAL_BEFORE_TWO_RPCS],
+    ids=["old-and-new-link-cut", "members-graft-again", "ihave-parts-count-in-1.0", "dial-before-two-rpcs"],
 )
-def test_engines_agree_where_they_once_differed(text):
+def test_engines_agree_on_scenarios_on_which_they_once_differed(text):
     plan = plan_of(text)
     assert difference_text(run_array(plan)[0], run_reference(plan)[0]) is None
 
 
-@pytest.mark.parametrize("text", list(islice(corner_scenarios(), CORNERS)))
+def corner_name(text: str) -> str:
+    """Return the constant of `corner_scenarios.py` from which a scenario is made, or "variant"."""
+    lengths = {
+        name: len(value)
+        for name, value in vars(corner_scenarios).items()
+        if name.isupper() and isinstance(value, str) and text.startswith(f"seed = 1\n{value}")
+    }
+    return max(lengths, key=lengths.__getitem__, default="variant")
+
+
+@pytest.mark.parametrize("text", list(islice(corner_scenarios.corner_scenarios(), CORNERS)), ids=corner_name)
 def test_engines_agree_in_corners(text):
     assert agree(plan_of(text))
 
@@ -195,24 +208,24 @@ def test_two_threads_give_the_same_trace(text):
         check(text, threads=2)
 
 
-def test_threads_do_not_change_routers_that_choose_their_neighbours(monkeypatch):
-    """They run on one thread, whose nodes hold all that a dial brings."""
+def test_two_threads_give_the_same_trace_of_episub(monkeypatch):
+    """Runs with routers that choose their neighbours use one thread, even if more are requested."""
     share_small_parts(monkeypatch)
-    assert agree(plan_of(CHOOSING), threads=2)
+    assert agree(plan_of(OVERLAY_OF_EPISUB), threads=2)
 
 
 @pytest.fixture(scope="module")
-def lively():
-    """A plan, and what the reference engine makes of it."""
-    plan = plan_of(LIVELY)
+def many_lost_copies():
+    """Return a plan with the reference engine's rows and summary."""
+    plan = plan_of(MANY_LOST_COPIES)
     return plan, *run_reference(plan)
 
 
 @pytest.mark.parametrize("columns", [8, 64])
-def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
+def test_columns_of_forgotten_messages_are_reused(monkeypatch, many_lost_copies, columns):
     monkeypatch.setattr(build_nodes, "_LEAST_COLUMNS", columns)
     monkeypatch.setattr(build_nodes, "_CELLS_AT_FIRST", columns)
-    plan, expected_rows, expected_summary = lively
+    plan, expected_rows, expected_summary = many_lost_copies
     rows, summary = run_array(plan)
     assert np.array_equal(rows, expected_rows)
     assert summary == expected_summary
@@ -223,7 +236,7 @@ def test_columns_of_dead_messages_are_used_again(monkeypatch, lively, columns):
     assert world[layout.FIRST_MESSAGE] > 0
 
 
-RETURNING = """
+SEEN_CACHE_OF_500_MS = """
 seed = 702
 [network]
 nodes = 120
@@ -258,27 +271,27 @@ state_interval_s = 1
 """
 
 
-def test_a_message_that_returns_to_nodes_that_forgot_it_is_no_dead_one():
-    """All nodes forget a message twice, and copies are under way in between."""
-    assert agree(plan_of(RETURNING))
+def test_the_column_of_a_message_that_returns_is_not_reused():
+    """All nodes forget a message while copies of it are under way, which deliver it again; this happens twice."""
+    assert agree(plan_of(SEEN_CACHE_OF_500_MS))
 
 
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_implementations(preset):
-    """With uplinks that refuse messages, rejected ones and late answers, so that all parts of a score count."""
-    assert agree(plan_of(f'{JUDGED}preset = "{preset}"\n'))
+    """Uplinks refuse messages, applications reject some, and answers are late, so that all parts of a score count."""
+    assert agree(plan_of(f'{SCORES_WITH_NARROW_UPLINKS}preset = "{preset}"\n'))
 
 
 @pytest.mark.parametrize("preset", [name for name in IMPLEMENTATIONS if name != "hardening"])
 def test_engines_agree_on_the_copies_that_implementations_withhold(preset):
-    """Latencies differ and validation is slow, so IDONTWANT arrives in time, and copies during validation."""
-    plan = plan_of(f'{WITHHELD}preset = "{preset}"\n')
+    """Latencies differ and validation is slow, so IDONTWANTs prevent copies, and others arrive in validation."""
+    plan = plan_of(f'{SLOW_VALIDATION_OF_LARGE_MESSAGES}preset = "{preset}"\n')
     assert agree(plan)
     dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.DROP_RPC, Reason.UNWANTED] in dropped.tolist()
 
 
-FORWARDED_WITH_CONTROL = """
+MESSAGE_AND_CONTROL_IN_ONE_RPC = """
 [network]
 nodes = 120
 degree = 70
@@ -332,33 +345,33 @@ topic = "a"
 """
 
 
-def test_a_message_that_is_forwarded_promises_nothing():
-    """It came with control in one RPC; copies of it stand in the outbox where an IWANT of another call stood."""
-    plan = plan_of(FORWARDED_WITH_CONTROL)
+def test_a_forwarded_message_makes_no_promise():
+    """The message came in one RPC with control. Its copies reuse entries of the outbox of an earlier IWANT."""
+    plan = plan_of(MESSAGE_AND_CONTROL_IN_ONE_RPC)
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
 
 
 def test_engines_agree_on_filecoins_bootstrap_nodes():
-    """They gate messages too, and are in no mesh."""
+    """Bootstrap nodes have a gater, and are in no mesh."""
     others = '[[population]]\nlisted = [1, 5]\nrouter = { preset = "filecoin-bootstrap" }\n'
-    text = JUDGED.replace("[router]", f"{others}[router]") + 'preset = "filecoin"\n'
+    text = SCORES_WITH_NARROW_UPLINKS.replace("[router]", f"{others}[router]") + 'preset = "filecoin"\n'
     assert agree(plan_of(text))
 
 
-@pytest.mark.parametrize("text", [GATED, GATED_RETURNING])
-def test_messages_are_kept_out_where_too_many_come_to_be_validated(text):
+@pytest.mark.parametrize("text", [GATED, GATED_RETURNING], ids=["gater", "gater-and-churn"])
+def test_the_gater_rejects_messages_when_validation_is_overloaded(text):
     dropped = run_array(plan_of(text))[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.REJECT, Reason.GATED] in dropped.tolist()
 
 
 def test_engines_agree_on_the_copies_that_are_withdrawn_from_uplinks():
-    plan = plan_of(WITHHELD.replace("jitter_ms = 5", "uplink_mbit = 2") + 'preset = "rust"')
+    plan = plan_of(SLOW_VALIDATION_OF_LARGE_MESSAGES.replace("jitter_ms = 5", "uplink_mbit = 2") + 'preset = "rust"')
     assert agree(plan)
     dropped = run_array(plan)[0][:, [Column.EVENT, Column.REASON]]
     assert [TraceEvent.DROP_RPC, Reason.WITHDRAWN] in dropped.tolist()
 
 
-WITHHELD = """
+SLOW_VALIDATION_OF_LARGE_MESSAGES = """
 linger_s = 2
 [network]
 nodes = 40
@@ -381,16 +394,16 @@ size_bytes = 20_000
 
 @pytest.mark.parametrize("preset", sorted(SCORED))
 def test_engines_agree_on_the_scores_of_peers_that_come_and_go(preset):
-    assert agree(plan_of(f'{RETURNED}preset = "{preset}"\n'))
+    assert agree(plan_of(f'{SCORES_WITH_CHURN}preset = "{preset}"\n'))
 
 
-@pytest.mark.parametrize("text", [EXCHANGED, DIRECT])
+@pytest.mark.parametrize("text", [EXCHANGED, DIRECT], ids=["exchanged-peers", "direct-peers"])
 def test_threads_agree_on_the_dials_of_routers(text):
     assert agree(plan_of(f"seed = 3\n{text}"), 2)
 
 
-def test_a_dial_may_arrive_within_a_bucket():
-    """Latencies are shorter than the buckets of a run that handles all nodes together."""
+def test_engines_agree_on_dials_that_arrive_within_a_bucket():
+    """Some latencies are shorter than a bucket."""
     text = EXCHANGED.replace("min_ms = 200\nmax_ms = 500", "min_ms = 0.01\nmax_ms = 5")
     rows, summary = run_array(plan_of(text))
     expected, expected_summary = run_reference(plan_of(text))
@@ -399,12 +412,12 @@ def test_a_dial_may_arrive_within_a_bucket():
     assert TraceEvent.DIAL in rows[:, Column.EVENT]
 
 
-def test_two_connections_of_a_pair_may_be_lost_at_once():
-    """Nodes return before their loss is noticed, and a partition loses the old and the new connections."""
-    assert agree(plan_of(LOST_TWICE))
+def test_engines_agree_when_two_connections_of_a_pair_are_lost_at_once():
+    """Nodes return before their loss is noticed, so a partition breaks their old and new connections."""
+    assert agree(plan_of(TWO_CONNECTIONS_OF_A_PAIR_LOST))
 
 
-LOST_TWICE = """
+TWO_CONNECTIONS_OF_A_PAIR_LOST = """
 seed = 2
 warmup_s = 0
 linger_s = 3
@@ -432,7 +445,7 @@ share = 0.4
 """
 
 
-RETURNED = """
+SCORES_WITH_CHURN = """
 warmup_s = 2
 linger_s = 3
 [network]
@@ -465,15 +478,15 @@ every_s = 1
 
 
 def test_engines_agree_where_nodes_join_few_of_many_topics():
-    """Counters stand for topics that a node joins only, and columns of a topic's messages next to each other."""
-    plan = plan_of(SUBNETS)
+    """A node has counters only for topics that it joins, and columns of a topic's messages are next to each other."""
+    plan = plan_of(FEW_OF_MANY_TOPICS)
     world = ArrayEngine(plan, None).arrays.world
     assert world[layout.CLUSTERS]
     assert world[layout.HAS_OWN_PLACES]
     assert agree(plan)
 
 
-SUBNETS = """
+FEW_OF_MANY_TOPICS = """
 warmup_s = 3
 linger_s = 2
 [network]
@@ -506,7 +519,7 @@ topic = "beacon_attestation-3"
 """
 
 
-JUDGED = """
+SCORES_WITH_NARROW_UPLINKS = """
 linger_s = 2
 [network]
 nodes = 40
@@ -530,8 +543,8 @@ every_s = 1
 """
 
 
-def test_the_folder_holds_the_rows_that_were_hashed(tmp_path):
-    """In the background, as the command does it; the manifest's hash is the engine's own."""
+def test_the_folder_contains_the_hashed_rows(tmp_path):
+    """Rows are written in the background. The engine's hash in the manifest must be that of the stored rows."""
     folder = RunFolder.create(tmp_path / "run")
     summary = Simulation(load_scenario(None, "churn-30", ()), folder=folder, engine="array").run().summary
     assert verify(folder.path) == []
@@ -543,7 +556,7 @@ def test_the_folder_holds_the_rows_that_were_hashed(tmp_path):
     assert len(rows) == trace.rows
 
 
-NARROW = """
+UPLINKS_OF_20_KBIT = """
 preset = "r1"
 linger_s = 60
 [network]
@@ -559,9 +572,9 @@ interval_s = 0.01
 """
 
 
-def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
-    """More than the queue was once made for, and beyond the ring of its buckets."""
-    plan = plan_of(NARROW)
+def test_more_than_250_000_copies_may_wait_for_uplinks():
+    """Copies wait beyond the ring of buckets; earlier, the queue had no room for this number."""
+    plan = plan_of(UPLINKS_OF_20_KBIT)
     engine = ArrayEngine(plan, None)
     assert engine.run()
     assert engine.arrays["control"][0, layout.FAR] > 250_000
@@ -570,11 +583,11 @@ def test_hundreds_of_thousands_of_copies_may_wait_for_narrow_uplinks():
     assert engine.trace_hash == reference.trace_hash
 
 
-def test_auto_begins_again_with_the_reference_engine_where_the_array_engine_has_no_room(monkeypatch, tmp_path):
+def test_auto_starts_again_with_the_reference_engine_if_the_array_engine_has_no_room(monkeypatch, tmp_path):
     monkeypatch.setattr(engines, "WORTH_COMPILING", 0)
     monkeypatch.setattr(build, "lines_at_most", lambda least, _bytes: min(least, 200))
     file = tmp_path / "lively.toml"
-    text = LIVELY.replace("messages = 240", "messages = 60")
+    text = MANY_LOST_COPIES.replace("messages = 240", "messages = 60")
     file.write_text(text, encoding="utf-8")
     arguments = ["simulate", str(file), "--json", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(hearsay, arguments)
@@ -598,7 +611,7 @@ def test_auto_begins_again_with_the_reference_engine_where_the_array_engine_has_
     assert "the reference engine may have room (--engine reference)" in str(done.exception)
 
 
-def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
+def test_the_engine_runs_in_an_address_space_of_8_gib():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30));"
         "from hearsay.sim.scenario.scenario_file import load_scenario; from hearsay.api.scenarios import simulate;"
@@ -608,7 +621,7 @@ def test_where_addresses_are_counted_the_engine_asks_for_little_and_runs():
     assert done.stdout == "True\n"
 
 
-KEPT = """
+PRINT_CACHE_FOLDER = """
 from hearsay.sim.array.compiling import KEPT
 print(KEPT.folder, KEPT.is_kept_for_good, KEPT.holds("work_of_slots"))
 """
@@ -617,13 +630,17 @@ print(KEPT.folder, KEPT.is_kept_for_good, KEPT.holds("work_of_slots"))
 def reported_cache_folder(**environment: str) -> list[str]:
     known = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "HOME", "TMPDIR")}
     done = subprocess.run(
-        [sys.executable, "-c", KEPT], env={**known, **environment}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PRINT_CACHE_FOLDER],
+        env={**known, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()
 
 
 def first_line(*arguments: str, env: dict[str, str] | None = None) -> str:
-    """The first line that the command says of itself."""
+    """Run the command; return its first line on stderr, and kill it."""
     command = [Path(sys.executable).with_name("hearsay"), *arguments]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -632,7 +649,7 @@ def first_line(*arguments: str, env: dict[str, str] | None = None) -> str:
     return line
 
 
-def test_machine_code_is_kept_among_temporary_files_where_the_home_cannot_be_written(tmp_path):
+def test_machine_code_is_stored_in_a_temporary_folder_if_the_home_is_not_writable(tmp_path):
     home = tmp_path / "home"
     home.write_text("no folder", encoding="utf-8")
     folder, for_good, _ = reported_cache_folder(HOME=str(home), TMPDIR=str(tmp_path))
@@ -644,7 +661,7 @@ def test_machine_code_is_kept_among_temporary_files_where_the_home_cannot_be_wri
     assert (folder.startswith(f"{tmp_path}/named/hearsay/"), for_good) == (True, "True")
 
 
-def test_machine_code_is_neither_kept_nor_run_where_others_may_write(tmp_path):
+def test_machine_code_in_a_folder_that_others_can_write_is_not_used(tmp_path):
     private = tmp_path / f"hearsay-cache-{os.getuid()}"
     nowhere = {"HOME": "/dev/null", "TMPDIR": str(tmp_path)}
     private.mkdir(mode=0o777)
@@ -659,8 +676,10 @@ def test_machine_code_is_neither_kept_nor_run_where_others_may_write(tmp_path):
     assert "its code cannot be kept, so every run does this (XDG_CACHE_HOME names another place)" in line
 
 
-def test_a_script_that_lags_gives_the_gossip_of_simsubs_fast_runs():
-    """Table 3, a message every 10 ms: its IHAVEs are twice ours, unless a message waits for the one before."""
+def test_a_script_that_lags_explains_the_gossip_of_fast_runs_of_simsub():
+    """Table 3 of simsub publishes every 10 ms, and has twice our number of IHAVEs. The numbers agree if the script
+    waits for each message before it publishes the next.
+    """
     (nodes, messages, delay), published = TABLES[3]
     lag_s = nodes * LAG_MS / 1000
     assert lag_s > delay
@@ -677,7 +696,7 @@ def test_a_long_run_is_announced():
     assert estimate(load_scenario(None, "r1", [("network.nodes", "10000000")]), "array").is_large
 
 
-def test_scores_count_in_the_estimate():
+def test_scores_raise_the_estimate():
     scored, plain = (
         estimate(load_scenario(None, "r1", [("router.preset", preset)]), "array") for preset in ("hardening", "v1.1")
     )
@@ -697,7 +716,7 @@ def test_timed_publications_count_in_the_estimate(tmp_path):
 
 
 def test_a_difference_is_shown_with_its_rows():
-    plan = plan_of(LIVELY)
+    plan = plan_of(MANY_LOST_COPIES)
     rows, _ = run_array(plan)
     other = rows.copy()
     other[1000, 4] += 1
@@ -708,20 +727,20 @@ def test_a_difference_is_shown_with_its_rows():
 
 
 @pytest.mark.parametrize("delay_ms", [30, 2500])
-def test_what_applications_reject_is_due_to_no_node_in_either_engine(delay_ms):
-    """Also where the verdict comes when the window of the message is over."""
-    few = LIVELY.replace("messages = 240", "messages = 20").replace("seen_ttl_ms = 6000\n", "")
+def test_engines_agree_on_messages_that_applications_reject(delay_ms):
+    """With the long delay, verdicts come after the end of the message's window."""
+    few = MANY_LOST_COPIES.replace("messages = 240", "messages = 20").replace("seen_ttl_ms = 6000\n", "")
     assert agree(plan_of(f"{few}\n[validation]\ndelay_ms = {delay_ms}\nreject_share = 0.4\n"))
 
 
-def test_names_fit_into_their_tables():
-    """Kernels do not look at bounds."""
+def test_constants_of_the_layout_fit_into_their_tables():
+    """Kernels do not check the bounds of arrays."""
     assert layout.PART_WORDS < layout.SCALARS
     assert layout.MAX_METADATA < layout.PARAMETERS
     assert record.COUNTS <= layout.COUNTERS
 
 
-def test_most_gossip_and_many_duplicates_do_not_travel():
+def test_most_gossip_and_many_duplicates_are_no_events():
     plan = make_plan(load_scenario(None, "simsub", [("network.nodes", "500")]))
     engine = ArrayEngine(plan, None)
     world = engine.arrays.world
@@ -750,7 +769,7 @@ def _below(draw: int, bound: int) -> int:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 30, 200])
-def test_choice_and_bounds_are_the_cores(size):
+def test_samples_and_bounded_draws_equal_those_of_the_core(size):
     arrays = layout.Arrays()
     arrays["marks"] = np.zeros((1, size + 1), dtype=np.uint8)
     for number in range(200):
@@ -764,7 +783,7 @@ def test_choice_and_bounds_are_the_cores(size):
         assert _below(np.uint64(randomness.mix(state)), bound) == randomness.below(randomness.mix(state), bound)
 
 
-REJOINED = """
+SLOW_VALIDATION_AND_UNSUBSCRIBE_BACKOFF = """
 linger_s = 6
 [network]
 nodes = 12
@@ -789,13 +808,13 @@ router = { kind = "gossipsub", preset = "r1" }
 
 
 @pytest.mark.parametrize("links", ["", "[links]\nuplink_mbit = 0.3\nuplink_queue_bytes = 900"])
-def test_backoffs_are_said_and_kept(links):
-    """By nodes of v1.1 and r1 that leave, while messages wait for a verdict, and rejoin."""
+def test_engines_agree_on_backoffs_of_nodes_that_leave_and_rejoin(links):
+    """Nodes of v1.1 and r1 leave while messages wait for a verdict, and rejoin."""
     timed = [
         f"[[timed]]\nat_s = {5.2 + 0.37 * number}\nnode = {number % 5}\naction = '{action}'\ntopic = 'topic'"
         for number, action in enumerate(["leave"] * 5 + ["join"] * 5)
     ]
-    plan = plan_of("\n".join([REJOINED, links, *timed]))
+    plan = plan_of("\n".join([SLOW_VALIDATION_AND_UNSUBSCRIBE_BACKOFF, links, *timed]))
     rows, summary = run_array(plan)
     expected_rows, expected_summary = run_reference(plan)
     assert difference_text(rows, expected_rows) is None
@@ -804,7 +823,7 @@ def test_backoffs_are_said_and_kept(links):
     assert reasons >= {Reason.NOT_SUBSCRIBED, Reason.BACKOFF, Reason.OVER_LIMIT}
 
 
-def test_latencies_are_the_reference_engines():
+def test_engines_agree_on_latencies():
     for links in ('latency = "log_normal"', "min_ms = 0\nmax_ms = 3000000"):
         plan = plan_of(f"[links]\n{links}\n[network]\nnodes = 30")
         assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
@@ -818,7 +837,7 @@ def test_only_routers_of_other_packages_have_no_kernels():
     assert choose_engine(load_scenario(None, "simsub", [("network.nodes", "100000")]))[0] == "array"
 
 
-def test_the_command_says_the_same_on_both_engines(tmp_path):
+def test_the_command_prints_the_same_on_both_engines(tmp_path):
     summaries = []
     for engine in ("reference", "array"):
         small = ("--preset", "churn-30", "--nodes", 120, "--messages", 9)
@@ -839,7 +858,7 @@ def test_a_plan_of_regions_with_jitter(tmp_path):
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
 
 
-MANY_TOPICS = """
+TOPICS_1200 = """
 warmup_s = 2
 linger_s = 4
 [network]
@@ -869,14 +888,14 @@ topic = "large"
 
 def test_prunes_of_a_thousand_topics_are_sent_again():
     leaves = (f'[[timed]]\nat_s = 4.51\nnode = 0\naction = "leave"\ntopic = "t-{number}"\n' for number in range(1200))
-    plan = plan_of(MANY_TOPICS + "".join(leaves))
+    plan = plan_of(TOPICS_1200 + "".join(leaves))
     assert agree(plan)
     rows, _ = run_array(plan)
     prunes = (rows[:, Column.EVENT] == TraceEvent.SEND_RPC) & (rows[:, Column.KIND] == PartKind.PRUNE)
     assert np.count_nonzero(prunes & (rows[:, Column.TIME_US] > 4_600_000)) == 1000
 
 
-def test_links_that_are_gone_are_used_again():
+def test_removed_links_are_reused():
     plan = plan_of(
         "[network]\nnodes = 60\ndegree = 3\n[workload]\nmessages = 40\n"
         "[faults]\ndetection_s = 0.3\n[faults.churn]\naway_share = 0.4\nmean_session_s = 3"
@@ -889,7 +908,7 @@ def test_links_that_are_gone_are_used_again():
     assert np.array_equal(run_array(plan)[0], run_reference(plan)[0])
 
 
-def test_latencies_beyond_the_counted_ones_are_all_there(monkeypatch):
+def test_long_latencies_that_are_moved_in_portions_are_all_counted(monkeypatch):
     plan = plan_of("[links]\nmin_ms = 1\nmax_ms = 9000\n[network]\nnodes = 200\n[workload]\nmessages = 40")
     whole = ArrayEngine(plan, None)
     whole.run()

@@ -1,4 +1,6 @@
-"""`--check` on the array engine: real routers repeat the calls of some nodes, and mesh links of all are mutual."""
+"""`--check` on the array engine: real routers repeat the calls of some nodes, and all nodes are searched for broken
+invariants.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,16 @@ def checked(plan, threads=1):
 
 @pytest.mark.parametrize("text", [FANOUT, NEWS, REFUSED, EXCHANGED, DIRECT])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_check_of_a_right_run_finds_nothing(text, seed):
+def test_a_check_of_a_correct_run_finds_nothing(text, seed):
     _, witnesses = checked(plan_of(f"seed = {seed}\n{text}"), 1 + seed % 2)
     assert witnesses.repeat().problems == ()
 
 
-def is_right(plan, threads=1):
-    """True if the check of all nodes finds nothing, or the checker of the reference engine finds something, too.
+def raises_no_false_alarm(plan, threads=1):
+    """Return whether the check of all nodes finds nothing, or the reference engine's checker finds something too.
 
-    Where a round trip takes longer than a heartbeat, crossing GRAFTs and PRUNEs can leave a link with one side. A
-    scenario whose messages go round for ever is right.
+    If a round trip takes longer than a heartbeat, crossing GRAFTs and PRUNEs can leave a one-sided link. The result
+    is also True for a scenario whose messages circulate forever.
     """
     checker = Checker(plan)
     try:
@@ -55,12 +57,12 @@ def is_right(plan, threads=1):
 
 @pytest.mark.parametrize("number", range(12))
 def test_the_check_of_all_nodes_gives_no_false_alarm_in_random_runs(number):
-    assert is_right(even_plan(number)[1], threads=1 + number % 2)
+    assert raises_no_false_alarm(even_plan(number)[1], threads=1 + number % 2)
 
 
 @pytest.mark.thorough
 def test_the_check_of_all_nodes_gives_no_false_alarm_in_corners():
-    assert [text for text in corner_scenarios() if not is_right(plan_of(text))] == []
+    assert [text for text in corner_scenarios() if not raises_no_false_alarm(plan_of(text))] == []
 
 
 def test_a_test_message_is_an_rpc_of_its_own_on_the_reference_engine():
@@ -71,7 +73,7 @@ def test_a_test_message_is_an_rpc_of_its_own_on_the_reference_engine():
 
 
 @pytest.mark.parametrize("queue_bytes", [0, 250_000])
-def test_copies_that_are_withdrawn_from_uplinks_are_no_problem(queue_bytes):
+def test_withdrawn_copies_are_no_problem(queue_bytes):
     text = (
         f"[network]\nnodes = 60\n[links]\nuplink_mbit = 20\nuplink_queue_bytes = {queue_bytes}\n"
         "[workload]\nmessages = 3\nsize_bytes = 100_000\n"
@@ -92,7 +94,7 @@ def test_a_router_with_other_parameters_is_a_problem():
                witnesses.repeat().problems)  # fmt: skip
 
 
-def test_a_mesh_link_of_one_side_is_a_problem():
+def test_a_one_sided_mesh_link_is_a_problem():
     plan = plan_of(SMALL)
     engine, witnesses = checked(plan)
     flags, peers = engine.arrays["flags"], engine.arrays["peers"]
@@ -105,7 +107,7 @@ def test_a_mesh_link_of_one_side_is_a_problem():
     assert one.endswith(" is not mutual")
 
 
-def test_a_listener_does_not_go_with_the_array_engine():
+def test_the_array_engine_refuses_a_listener():
     with pytest.raises(ScenarioError, match="records rows out of order"):
         simulate("r1", engine="array", on_row=print)
 

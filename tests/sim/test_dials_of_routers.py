@@ -31,7 +31,7 @@ HUB = {
 
 @pytest.fixture
 def hub(tmp_path):
-    """A network in which at first everybody knows node 0 alone."""
+    """Return a function that runs a network in which at first all nodes are connected to node 0 only."""
     edges = tmp_path / "edges"
     edges.write_text("".join(f"{node} 0\n" for node in range(1, NODES)))
 
@@ -52,22 +52,22 @@ def connections(rows: list[TraceRow]) -> set[tuple[int, int]]:
     }
 
 
-def connects(rows: list[TraceRow]) -> int:
+def sent_connects(rows: list[TraceRow]) -> int:
     return sum(row.event == TraceEvent.SEND_RPC and row.kind == PartKind.CONNECT for row in rows)
 
 
 def test_a_peer_that_a_prune_names_is_dialled_if_the_router_accepts_it(hub):
     alone, _ = hub()
     assert connections(alone) == {(0, node) for node in range(1, NODES)}
-    assert connects(alone) == NODES - 1
+    assert sent_connects(alone) == NODES - 1
     exchanged, simulation = hub(router__accept_exchange="true")
     assert len(connections(exchanged)) > 2 * NODES
-    assert connects(exchanged) >= len(connections(exchanged))
-    assert simulation.engine.figures().sent[PartKind.CONNECT] == connects(exchanged)
+    assert sent_connects(exchanged) >= len(connections(exchanged))
+    assert simulation.engine.figures().sent[PartKind.CONNECT] == sent_connects(exchanged)
 
 
 @pytest.mark.parametrize("rating", [2_500, 999])
-def test_filecoins_nodes_are_led_to_one_another_by_a_bootstrap_node_that_they_believe(hub, rating):
+def test_filecoin_nodes_dial_peers_that_a_highly_rated_bootstrap_node_names(hub, rating):
     lotus = {
         "router__preset": "filecoin",
         "router__exchange_peers": 0,
@@ -81,12 +81,12 @@ def test_filecoins_nodes_are_led_to_one_another_by_a_bootstrap_node_that_they_be
 
 
 def dials(rows: list[TraceRow]) -> Counter[tuple[int, int | None, int | None]]:
-    """Return time, dialler and dialled of all but the last seconds, whose dials may not arrive."""
+    """Count the dials before 15 s by time, dialler and dialled node. Later dials may not arrive before the end."""
     found = [row for row in rows if row.event == TraceEvent.DIAL and row.time_us < 15_000_000]
     return Counter((row.time_us, row.peer, row.remote) for row in found)
 
 
-def test_each_dial_of_a_named_peer_is_a_row_and_nothing_else_is(hub):
+def test_only_dials_of_named_peers_have_dial_rows(hub):
     assert not dials(hub()[0])
     rows, _ = hub(router__accept_exchange="true")
     arrived = Counter(
@@ -100,26 +100,26 @@ def test_each_dial_of_a_named_peer_is_a_row_and_nothing_else_is(hub):
     assert {row.topic for row in rows if row.event == TraceEvent.DIAL} == {0}
 
 
-class Credulous(Floodsub):
-    """It dials peers that no node knows."""
+class DialsNamedPeers(Floodsub):
+    """A router that reports dials of named peers, some of which do not exist."""
 
     def joined(self, topic):
         self.shell.actions += [NamedPeerDialled(topic, who) for who in (-1, 2, 3, 10_000)]
 
 
-CREDULOUS = RouterKind("credulous", FloodsubParameters, Credulous, {"r1": {}})
+DIALS_NAMED_PEERS = RouterKind("dials_named_peers", FloodsubParameters, DialsNamedPeers, {"r1": {}})
 
 
 def test_an_unknown_peer_has_no_number_in_the_row():
     dial_rows = []
     keys = [("network.nodes", "3"), ("network.degree", "1"), ("workload.messages", "0")]
-    scenario = load_scenario(None, "r1", keys, router=f"{__name__}:CREDULOUS")
+    scenario = load_scenario(None, "r1", keys, router=f"{__name__}:DIALS_NAMED_PEERS")
     Simulation(scenario, listener=lambda row: dial_rows.append(row) if row.event == TraceEvent.DIAL else None).run()
     for node in range(3):
         assert [row.remote for row in dial_rows if row.peer == node] == [None, 2, None, None]
 
 
-def test_who_takes_no_connection_is_not_reached(hub):
+def test_nodes_behind_nat_do_not_connect_to_each_other(hub):
     rows, simulation = hub(router__accept_exchange="true", network__nat_share=0.4)
     natted = simulation.plan.natted - {0}
     assert len(natted) >= 9
@@ -128,8 +128,8 @@ def test_who_takes_no_connection_is_not_reached(hub):
     assert not any(one in natted and other in natted for one, other in met)
 
 
-class Wild(Floodsub):
-    """It dials names that it makes up."""
+class DialsTooMuch(Floodsub):
+    """A router that dials itself, peers that do not exist, and one peer more often than `MAX_DIALS` allows."""
 
     def joined(self, topic):
         self.shell.due = self.shell.now + 1_000_000
@@ -141,10 +141,12 @@ class Wild(Floodsub):
         self.shell.actions += [Dial((node + 1) % 4)] * (MAX_DIALS + 7)
 
 
-WILD = RouterKind("wild", FloodsubParameters, Wild, {"r1": {}})
+DIALS_TOO_MUCH = RouterKind("dials_too_much", FloodsubParameters, DialsTooMuch, {"r1": {}})
 
 
 class Failures(Events):
+    """Records failed dials, too: node, time in microseconds, and dialled peer."""
+
     def __init__(self):
         super().__init__()
         self.failed = []
@@ -164,7 +166,7 @@ def watched(router, **keys):
 
 
 def test_an_unknown_peer_cannot_be_dialled_and_dials_have_a_bound():
-    watcher, _ = watched(f"{__name__}:WILD", network__nodes=4, network__degree=0, workload__messages=0)
+    watcher, _ = watched(f"{__name__}:DIALS_TOO_MUCH", network__nodes=4, network__degree=0, workload__messages=0)
     for node in range(4):
         failed = [peer for failing, now, peer in watcher.failed if failing == node]
         assert [failed.count(who) for who in (node, -1, 10_000)] == [1, 1, 1]
@@ -208,7 +210,7 @@ def test_a_lost_direct_peer_is_dialled_again():
     assert 3_000_000 < again[1] < 8_000_000
 
 
-def test_who_takes_no_connection_dials_its_direct_peer():
+def test_a_node_behind_nat_dials_its_direct_peer():
     for seed in range(1, 6):
         watcher, simulation = watched("gossipsub", **DIRECT, network__nat_share=0.4, seed=seed)
         natted = simulation.plan.natted

@@ -1,4 +1,6 @@
-"""Episub in whole networks: its overlay comes to be and heals, its trees are cheap and heal, near links pay."""
+"""Episub in whole networks: overlays form and heal, trees send few copies and heal, and near links make messages
+faster.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,15 @@ def simulation(file: Path | None = None, *, check: bool = True, listener=None, *
     return Simulation(load_scenario(file, "r1", overrides, router="episub"), check=check, listener=listener)
 
 
-def sound(file: Path | None = None, **keys: object) -> Simulation:
+def run_checked(file: Path | None = None, **keys: object) -> Simulation:
+    """Run a simulation in which the checker must find no problem; return it."""
     made = simulation(file, **keys)
     assert made.run().problems == ()
     return made
 
 
 def graph_of(made: Simulation, topic: str = "topic") -> dict[int, set]:
+    """Return the active list of each running node that has joined the topic."""
     return {
         node.id: set(node.router.strategy.memberships[topic].views.active)
         for node in made.engine.nodes
@@ -48,6 +52,7 @@ def graph_of(made: Simulation, topic: str = "topic") -> dict[int, set]:
 
 
 def components(graph: dict[int, set]) -> int:
+    """Return the number of connected components."""
     seen: set[int] = set()
     count = 0
     for start in graph:
@@ -70,24 +75,24 @@ def receivers(made: Simulation, message: int) -> set[int]:
 
 
 class Copies:
-    """Copies sent of each message, from the trace."""
+    """A listener that counts the sent copies of each message."""
 
     def __init__(self) -> None:
-        self.of: dict[int, int] = {}
+        self.sent: dict[int, int] = {}
 
     def __call__(self, row: TraceRow) -> None:
         if row.event is TraceEvent.SEND_RPC and row.kind is PartKind.PUBLISH and row.message is not None:
-            self.of[row.message] = self.of.get(row.message, 0) + 1
+            self.sent[row.message] = self.sent.get(row.message, 0) + 1
 
     def redundancy(self, message: int, receivers: int) -> float:
-        """RMR of the Plumtree paper."""
-        return self.of[message] / receivers - 1
+        """Return the relative message redundancy (RMR) as the Plumtree paper defines it."""
+        return self.sent[message] / receivers - 1
 
 
 @pytest.mark.parametrize("nodes", [50, pytest.param(150, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_an_overlay_comes_to_be(preset, nodes):
-    made = sound(router__preset=preset, network__nodes=nodes)
+def test_an_overlay_is_connected_and_delivers_every_message(preset, nodes):
+    made = run_checked(router__preset=preset, network__nodes=nodes)
     graph = graph_of(made)
     degrees = [len(peers) for peers in graph.values()]
     size = made.plan.routers[0][1].active_size
@@ -99,7 +104,7 @@ def test_an_overlay_comes_to_be(preset, nodes):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
-def test_who_met_only_each_other_in_hyparview_get_in(seed):
+def test_an_overlay_of_300_hyparview_nodes_is_connected_within_12_s(seed):
     made = simulation(router__preset="hyparview-plumtree-10k", network__nodes=300, workload__messages=0, seed=seed)
     made.engine.run(lambda now: setattr(made.engine, "stop_requested", now > 12_000_000))
     assert components(graph_of(made)) == 1
@@ -107,14 +112,14 @@ def test_who_met_only_each_other_in_hyparview_get_in(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nodes_that_take_no_connection_join_and_stay(seed):
-    made = sound(network__nat_share=0.3, warmup_s=30, seed=seed)
+def test_nodes_behind_nat_join_and_stay(seed):
+    made = run_checked(network__nat_share=0.3, warmup_s=30, seed=seed)
     assert len(made.plan.natted) == 30
     assert components(graph_of(made)) == 1
     assert all(len(receivers(made, message)) == 100 for message in range(10))
 
 
-def test_one_reachable_node_serves_all_others_but_no_more_than_it_may():
+def test_one_reachable_node_connects_all_nodes_behind_nat():
     made = simulation(network__nodes=12, network__nat_share=0.9, warmup_s=40)
     made.run()
     assert len(made.plan.natted) == 11
@@ -123,8 +128,8 @@ def test_one_reachable_node_serves_all_others_but_no_more_than_it_may():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("preset", "share"), [("episub", 0.5), ("episub", 0.8), ("hyparview-plumtree-10k", 0.7)])
-def test_survivors_of_a_crash_get_everything_again(preset, share):
-    made = sound(
+def test_survivors_of_a_crash_get_all_later_messages(preset, share):
+    made = run_checked(
         router__preset=preset,
         network__nodes=200,
         workload__messages=25,
@@ -139,8 +144,8 @@ def test_survivors_of_a_crash_get_everything_again(preset, share):
     assert all(receivers(made, message) == set(graph) for message in range(20, len(made.plan.publications)))
 
 
-def test_the_dead_are_replaced_before_their_connections_end():
-    made = sound(
+def test_crashed_neighbours_are_replaced_before_their_connections_end():
+    made = run_checked(
         network__nodes=60,
         workload__messages=0,
         linger_s=60,
@@ -174,9 +179,9 @@ def test_messages_reach_all_survivors_even_before_the_crash_is_noticed(seed):
 
 
 @pytest.mark.thorough
-def test_two_halves_find_together_again():
+def test_two_halves_of_a_partition_join_again():
     """Rules: JOIN-2."""
-    made = sound(
+    made = run_checked(
         network__nodes=60,
         workload__messages=0,
         linger_s=100,
@@ -189,7 +194,7 @@ def test_two_halves_find_together_again():
 
 
 @pytest.mark.thorough
-def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
+def test_nodes_that_leave_are_forgotten_and_can_rejoin(tmp_path):
     lines = [
         f'[[timed]]\nat_s = {at}\nnode = {node}\naction = "{action}"'
         for node in range(20)
@@ -203,7 +208,7 @@ def test_who_leaves_is_forgotten_and_may_come_back(tmp_path):
     on_passive = sum(peer < 20 for one in strategies for peer in one.memberships["topic"].views.passive)
     on_active = sum(peer < 20 for one in strategies for peer in one.memberships["topic"].views.active)
     assert on_active == 0
-    made = sound(file, warmup_s=45)
+    made = run_checked(file, warmup_s=45)
     assert components(graph_of(made)) == 1
     disconnecting = simulation(file, workload__messages=0, router__leave_by="disconnect")
     disconnecting.engine.run(lambda now: setattr(disconnecting.engine, "stop_requested", now > 31_000_000))
@@ -217,7 +222,7 @@ def test_views_follow_the_estimated_size():
     sizes = {}
     random_links = {}
     for nodes in (20, 200):
-        made = sound(
+        made = run_checked(
             network__nodes=nodes,
             router__view_sizes="estimated",
             router__shuffle_interval_ms=2000,
@@ -237,7 +242,7 @@ def test_views_follow_the_estimated_size():
 
 @pytest.mark.thorough
 def test_many_topics_share_connections():
-    made = sound(
+    made = run_checked(
         network__nodes=60,
         topics__0__count=6,
         topics__0__subscribers_share=0.5,
@@ -259,7 +264,7 @@ def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
     last: dict[str, list[int]] = {}
     for broadcast in ("tree", "flood"):
         copies = Copies()
-        made = sound(
+        made = run_checked(
             network__nodes=300,
             router__overlay="connections",
             router__broadcast=broadcast,
@@ -277,10 +282,12 @@ def test_a_steady_tree_costs_one_copy_per_node_and_is_as_deep_as_flooding():
     assert fmean(last["tree"][3:]) <= fmean(last["flood"][3:]) + 2
 
 
-def test_what_the_application_validates_is_not_asked_for():
-    """Two thirds of the copies were answers to such GRAFTs, and what PRUNEs and GRAFTs made of the tree, before."""
+def test_messages_in_validation_are_not_requested():
+    """When they were requested, two thirds of the copies were answers, or came from changes of the tree by GRAFTs and
+    PRUNEs.
+    """
     copies = Copies()
-    made = sound(
+    made = run_checked(
         network__nodes=50,
         workload__messages=15,
         workload__publisher_count=0,
@@ -292,7 +299,7 @@ def test_what_the_application_validates_is_not_asked_for():
     assert fmean(copies.redundancy(number, 49) for number in range(15)) < 1.5
 
 
-IROH = {
+HOPS_AND_RMR_BOUNDS = {
     "one sender": ({"workload__publisher_count": 1}, 15, 0.2),
     "many senders": ({"workload__publisher_count": 0}, 18, 1.0),
     "bursts": ({"workload__publisher_count": 0, "workload__interval_s": 0.02, "workload__messages": 150}, 30, 3.0),
@@ -301,11 +308,11 @@ IROH = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("preset", ["hyparview-plumtree-10k", "episub"])
-@pytest.mark.parametrize("case", IROH)
-def test_iroh_bounds(case, preset):
-    keys, hops_bound, rmr_bound = IROH[case]
+@pytest.mark.parametrize("case", HOPS_AND_RMR_BOUNDS)
+def test_hops_and_rmr_are_below_bounds_of_iroh(case, preset):
+    keys, hops_bound, rmr_bound = HOPS_AND_RMR_BOUNDS[case]
     copies = Copies()
-    made = sound(router__preset=preset, listener=copies, **{"workload__messages": 30, **keys})
+    made = run_checked(router__preset=preset, listener=copies, **{"workload__messages": 30, **keys})
     messages = len(made.plan.publications)
     assert all(len(receivers(made, number)) == 100 for number in range(messages))
     assert int(made.recorder.deliveries[:, Column.HOPS].max()) < hops_bound
@@ -355,7 +362,7 @@ def test_optimisation_shortens_the_tree_when_the_source_moves(tmp_path):
     file.write_text("\n".join(lines), encoding="utf-8")
     hops = {}
     for threshold in (0, 2, 7):
-        made = sound(
+        made = run_checked(
             file,
             network__nodes=200,
             network__degree=3,
@@ -377,13 +384,13 @@ def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together
     lines = [f"c{a},c{b},{5 if a == b else 60 + 10 * (b - a)},0" for a in range(4) for b in range(a, 4)]
     regions.write_text("\n".join(["from,to,latency_ms,jitter_ms", *lines]), encoding="utf-8")
     latencies = {"random": [], "gocast": []}
-    for seed in (1, 2):  # what random links give depends much on the seed
+    for seed in (1, 2):  # latencies of random links depend much on the seed
         for name, keys in {
             "random": {"router__random_links": 6, "router__near_links": 0},
             "gocast": {"router__preset": "gocast"},
         }.items():
             links = {"links__latency": "regions", "links__regions_file": regions}
-            made = sound(network__nodes=200, warmup_s=40, seed=seed, **links, **keys)
+            made = run_checked(network__nodes=200, warmup_s=40, seed=seed, **links, **keys)
             assert components(graph_of(made)) == 1
             rows = made.recorder.deliveries
             rows = rows[rows[:, Column.MESSAGE] >= 5]
@@ -392,24 +399,24 @@ def test_near_links_make_messages_faster_and_one_random_link_keeps_them_together
     assert fmean(latencies["gocast"]) < 0.7 * fmean(latencies["random"])
 
 
-def test_a_hostile_share_of_plain_flooders_is_served_too(tmp_path):
+def test_peers_that_only_flood_get_every_message(tmp_path):
     """Rules: DIAL-5."""
     file = tmp_path / "mixed.toml"
     file.write_text('[[population]]\nshare = 0.2\nrouter = { kind = "floodsub" }\n', encoding="utf-8")
-    made = sound(file, network__degree=4)
+    made = run_checked(file, network__degree=4)
     assert all(len(receivers(made, number)) == 100 for number in range(10))
 
 
 def test_the_trace_of_episub_is_the_same_on_every_machine():
-    assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == GOLDEN
+    assert simulation(network__nodes=40, workload__messages=6).run().summary.trace_hash == TRACE_HASH
 
 
 def test_a_run_whose_plan_is_replaced_by_the_same_plan_keeps_the_dials_under_way():
     made = simulation(check=False, network__nodes=40, workload__messages=6)
-    assert made.run(lambda _: made.change_scenario(made.plan.scenario)).summary.trace_hash == GOLDEN
+    assert made.run(lambda _: made.change_scenario(made.plan.scenario)).summary.trace_hash == TRACE_HASH
 
 
-GOLDEN = "2a8f78b57933a80dd14852284231915a"
+TRACE_HASH = "2a8f78b57933a80dd14852284231915a"
 
 
 def test_the_benchmark_of_the_overlay_counts_one_sided_neighbours():

@@ -1,4 +1,4 @@
-"""Small networks whose arrival times one can work out on paper."""
+"""Arrival times in small networks, compared with times that are computed by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ action = "publish"
 
 @pytest.fixture
 def copies(tmp_path):
-    """The copies that node 0 sends, under floodsub, with more keys of links and more tables."""
+    """Return a function that runs floodsub, with more keys of links and more tables, and returns node 0's rows of
+    messages that it sends and receives.
+    """
 
     def run(links: str = "", more: str = ONE_PUBLISH, seed: int = 1) -> list[TraceRow]:
         file = tmp_path / "scenario.toml"
@@ -64,7 +66,7 @@ def test_an_uplink_sends_one_rpc_after_the_other(copies):
     assert [later - earlier for earlier, later in pairwise(delays)] == [first - 10_000] * 2
 
 
-def test_what_a_full_uplink_queue_refuses_never_leaves(copies):
+def test_rpcs_that_a_full_uplink_queue_refuses_are_dropped(copies):
     found = copies("uplink_mbit = 8\nuplink_queue_bytes = 15_000")
     assert len([row for row in sent(found) if row.delay_us is not None]) == 1
     assert len([row for row in found if row.event == TraceEvent.DROP_RPC and row.peer == 0]) == 2
@@ -81,7 +83,7 @@ def test_jitter_never_lets_a_later_rpc_overtake(copies, seed):
     assert len({row.delay_us for row in found}) > 5
 
 
-def test_what_is_under_way_across_a_cut_is_lost_and_the_rest_arrives(copies):
+def test_only_rpcs_under_way_on_a_cut_link_are_lost(copies):
     cut = "[[faults.cut]]\nat_s = 6.005\nheal_s = 7\nlinks = [[0, 2]]\n"
     found = copies("", ONE_PUBLISH + cut)
     lost = [row for row in found if row.event == TraceEvent.DROP_RPC and row.peer == 0]

@@ -1,4 +1,4 @@
-"""Tests of what nodes know of each other: who dialled, where peers are, what the application thinks of them."""
+"""Facts about peers that routers get: the side that dialled, the address, and the application's rating."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 
 
-class Judge(Floodsub):
+class ScoringFloodsub(Floodsub):
+    """Floodsub with scores, so that it gets ratings."""
+
     def attach(self, shell):
         super().attach(shell)
         self.scoring = Standing(GossipsubParameters(score=ScoreSet()), shell)
 
 
-JUDGE = RouterKind("judge", FloodsubParameters, Judge, {"r1": {}})
+SCORING_FLOODSUB = RouterKind("scoring_floodsub", FloodsubParameters, ScoringFloodsub, {"r1": {}})
 
 
 class Events:
@@ -35,7 +37,7 @@ class Events:
     def __init__(self):
         self.connected = []
         self.rated = []
-        self.at = {}
+        self.rated_us = {}
 
     def node_started(self, node, now): ...
 
@@ -46,13 +48,13 @@ class Events:
     def handled(self, node, event, actions, now):
         if isinstance(event, PeerConnected):
             self.connected.append((node.id, event))
-            assert self.at.pop((node.id, event.peer), now) == now, "rated and connected at different times"
+            assert self.rated_us.pop((node.id, event.peer), now) == now, "rated and connected at different times"
         elif isinstance(event, PeerRated):
             self.rated.append((node.id, event.peer, event.rating))
-            self.at[node.id, event.peer] = now
+            self.rated_us[node.id, event.peer] = now
 
 
-def watched(router=f"{__name__}:JUDGE", **keys) -> Events:
+def watched(router=f"{__name__}:SCORING_FLOODSUB", **keys) -> Events:
     settings = {"network.nodes": 20, "network.degree": 3, "workload.messages": 2, "linger_s": 3, **keys}
     overrides = [(key.replace("__", "."), str(value)) for key, value in settings.items()]
     simulation = Simulation(load_scenario(None, "r1", overrides, router=router))
@@ -62,14 +64,14 @@ def watched(router=f"{__name__}:JUDGE", **keys) -> Events:
 
 
 def pairs(events: Events) -> dict[tuple[int, int], list[bool]]:
-    """For each ordered pair the sides that the first was on."""
+    """Return for each pair of node and peer whether the node dialled, for all of its connections in order."""
     found: dict[tuple[int, int], list[bool]] = {}
     for node, event in events.connected:
         found.setdefault((node, event.peer), []).append(event.outbound)
     return found
 
 
-def test_who_draws_an_edge_dials():
+def test_the_node_that_draws_an_edge_dials():
     dials = make_plan(load_scenario(None, "r1", [("network.nodes", "20"), ("network.degree", "3")])).dials
     sides = pairs(watched())
     assert len(sides) > 60
@@ -92,7 +94,7 @@ def test_after_a_fault_one_side_dialled_and_the_other_did_not(faults):
         assert how == [not outbound for outbound in sides[peer, node]]
 
 
-def test_episub_dials_by_itself_and_says_so():
+def test_only_one_side_of_an_episub_connection_dialled():
     sides = pairs(watched("episub"))
     once = {pair: how for pair, how in sides.items() if len(how) == 1 == len(sides.get((pair[1], pair[0]), ()))}
     assert len(once) > 20
@@ -104,7 +106,7 @@ def test_no_node_has_an_address_unless_the_scenario_says_so():
 
 
 @pytest.mark.parametrize("form", ["ipv4", "ipv6"])
-def test_so_many_nodes_share_an_address(form):
+def test_nodes_share_addresses_as_configured(form):
     at = addresses(Addresses.model_validate({"nodes_per_address": 4, "shared": [[1, 9], [8]], "form": form}), 12)
     first, second, third = at[0], at[4], at[11]
     assert [at[node] for node in (2, 3, 5, 10)] == [first, first, second, third]
@@ -154,11 +156,11 @@ def test_a_population_is_rated():
     assert all(runs[node] == 0 for node, _, _ in events.rated)  # randomsub rates no peer
 
 
-def test_routers_that_do_not_judge_are_not_asked_to():
+def test_routers_without_scores_get_no_ratings():
     assert watched("gossipsub", ratings="[{rating = 3}]").rated == []
 
 
-def test_identities_change_nothing_where_no_router_looks_at_them():
+def test_addresses_and_ratings_change_no_trace_of_routers_without_scores():
     plain = Scenario.model_validate({"network": {"nodes": 20}})
     with_identities = {"network": {"nodes": 20}, "addresses": {"nodes_per_address": 2}, "ratings": [{"rating": -9}]}
     hashes = {Simulation(one).run().summary.trace_hash for one in (plain, Scenario.model_validate(with_identities))}

@@ -1,4 +1,4 @@
-"""Machine code is kept under the contents of everything it was made from."""
+"""The folder of the array engine's machine code is named by a digest of all sources that it depends on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def copy(tmp_path):
     return copytree(PACKAGE, tmp_path / "hearsay", ignore=ignore_patterns("__pycache__"))
 
 
-def test_a_copy_has_the_same_machine_code(copy):
+def test_a_copy_of_the_package_has_the_same_digest(copy):
     assert KEPT.folder is not None
     assert KEPT.digest(copy) == KEPT.folder.name
 
@@ -33,7 +33,7 @@ def test_a_copy_has_the_same_machine_code(copy):
         ("trace/language/rows.py", "_constants(1 + WIDTH)", "_constants(2 + WIDTH)"),
     ],
 )
-def test_a_changed_constant_has_its_own(copy, file, constant, changed):
+def test_a_changed_constant_changes_the_digest(copy, file, constant, changed):
     before = KEPT.digest(copy)
     text = (copy / file).read_text()
     assert text.count(constant) == 1
@@ -41,7 +41,7 @@ def test_a_changed_constant_has_its_own(copy, file, constant, changed):
     assert KEPT.digest(copy) != before
 
 
-def test_so_has_a_rule_in_a_new_file(copy):
+def test_a_new_file_changes_the_digest(copy):
     before = KEPT.digest(copy)
     (copy / "core" / "another_rule.py").write_text("")
     assert KEPT.digest(copy) != before

@@ -1,4 +1,6 @@
-"""Networks of several implementations: go, rust, js, nim and jvm in fifths, and populations that are lists."""
+"""Networks of several implementations: go, rust, js, nim and jvm on a fifth of the nodes each. Also populations given
+by lists of nodes.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def scenario(tmp_path_factory):
 
 
 def test_five_implementations_deliver_everything_to_each_other(scenario):
-    """And the checker has nothing to say; each node has the parameters of its own."""
+    """The checker finds nothing, and each node has the parameters of its implementation."""
     simulation = Simulation(load_scenario(scenario), check=True)
     engine = simulation.engine
     assert isinstance(engine, ReferenceEngine)
@@ -79,7 +81,7 @@ def test_five_implementations_deliver_everything_to_each_other(scenario):
     ],
     ids=["losses", "churn"],
 )
-def test_the_checker_has_nothing_to_say_of_five_implementations(scenario, changes):
+def test_the_checker_finds_nothing_in_networks_of_five_implementations(scenario, changes):
     result = Simulation(load_scenario(scenario, overrides=changes), check=True).run()
     assert result.problems == ()
     assert result.summary.delivery_ratio > 0.98
@@ -102,7 +104,7 @@ def test_a_population_is_a_list_or_a_share_of_the_others():
 
 
 def test_a_list_elsewhere_moves_no_node_between_shares():
-    """A node that is not listed has the place in the draw that it has without lists."""
+    """A node that is not listed has the same position in the draw as without lists."""
     share = {"share": 0.3, "router": {"preset": "rust"}}
     alone = make_plan(populations(share)).router_of
     with_list = make_plan(populations(share, {"listed": [0], "router": {"preset": "nim"}})).router_of
@@ -127,7 +129,7 @@ def test_a_list_elsewhere_moves_no_node_between_shares():
         ),
     ],
 )
-def test_populations_that_cannot_be(given, message):
+def test_contradictory_populations_are_refused(given, message):
     with pytest.raises(ValidationError) as refusal:
         populations(*given)
     [error] = refusal.value.errors()
@@ -137,7 +139,7 @@ def test_populations_that_cannot_be(given, message):
     assert f"{place}{shown}: {violation.rule}" == message
 
 
-def test_what_a_preset_is_made_from_is_kept():
+def test_the_argument_of_a_preset_is_dumped():
     made = load_scenario(None, "r1", [("router.preset", "ethereum"), ("router.validators", "51000")])
     assert made.router.argument == {"validators": 51_000}
     assert "validators = 51000" in dump_scenario(made)

@@ -1,4 +1,4 @@
-"""A router from outside, no kin of ours, says what it can be held to; then checker and node treat it as ours."""
+"""A router of another package states its promises; checker and node treat it like a built-in router."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.node.node import Node
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
 
-BEAT_US = 1_000_000
+HEARTBEAT_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class CliqueParameters(FloodsubParameters):
 
 
 class Clique(Strategy):
-    """Its mesh is everybody in the topic."""
+    """A router whose mesh has all native peers of the topic."""
 
     protocols = ("/clique/1.0.0", FLOODSUB)
     native_protocols = ("/clique/1.0.0",)
@@ -38,7 +38,7 @@ class Clique(Strategy):
     def __init__(self, parameters=None):
         self.limits = parameters or CliqueParameters()
         super().__init__(self.limits)
-        self.gone = set()
+        self.removed = set()
 
     def publish(self, message):
         self.accepted(message, None)
@@ -48,10 +48,10 @@ class Clique(Strategy):
         self.shell.outbox.forward(peers, message, Via.MESH, received_from)
 
     def joined(self, topic):
-        self.shell.due = self.shell.now + BEAT_US
+        self.shell.due = self.shell.now + HEARTBEAT_US
 
     def timer_fired(self):
-        self.shell.due = self.shell.now + BEAT_US
+        self.shell.due = self.shell.now + HEARTBEAT_US
 
     def peerings(self):
         for topic in sorted(self.shell.joined):
@@ -82,31 +82,32 @@ class Clique(Strategy):
 
 
 class OneSided(Clique):
-    """A node with an odd number counts no peer as its own."""
+    """A clique in which nodes with odd numbers have an empty mesh."""
 
     def peerings(self):
         yield from () if int(self.shell.node) % 2 else super().peerings()
 
 
-class Shy(Clique):
-    """It counts no peer as its own."""
+class Meshless(Clique):
+    """A clique in which every mesh is empty."""
 
     def peerings(self):
         yield from ()
 
 
-class Hoarder(Clique):
-    """It forgets no peer."""
+class Remembering(Clique):
+    """A clique whose routers remember disconnected peers."""
 
     def peer_removed(self, peer):
-        self.gone.add(peer.id)
+        self.removed.add(peer.id)
 
     def remembers(self, peer):
-        return peer in self.gone
+        return peer in self.removed
 
 
-CLIQUE, ONE_SIDED, HOARDER, SHY = (
-    RouterKind(kind.__name__.lower(), CliqueParameters, kind, {"r1": {}}) for kind in (Clique, OneSided, Hoarder, Shy)
+CLIQUE, ONE_SIDED, REMEMBERING, MESHLESS = (
+    RouterKind(kind.__name__.lower(), CliqueParameters, kind, {"r1": {}})
+    for kind in (Clique, OneSided, Remembering, Meshless)
 )
 
 
@@ -117,7 +118,7 @@ def problems(router="CLIQUE", **keys):
     return Simulation(scenario, check=True).run().problems
 
 
-def test_one_that_keeps_its_word_is_not_accused():
+def test_a_router_that_keeps_its_promises_has_no_problems():
     assert problems() == ()
 
 
@@ -127,17 +128,17 @@ def test_one_that_keeps_its_word_is_not_accused():
         ("mesh of 'topic' has . peers after a heartbeat, above 2", "CLIQUE", {"router__promised": 2}),
         ("passive list of 'topic' has 1 peers, above 0", "CLIQUE", {"router__passive_limit": 0}),
         ("mesh link of 'topic' to . is not mutual", "ONE_SIDED", {}),
-        ("counts of . are left after its disconnect", "HOARDER", {"faults__crash": "[{at_s = 2, share = 0.3}]"}),
+        ("counts of . are left after its disconnect", "REMEMBERING", {"faults__crash": "[{at_s = 2, share = 0.3}]"}),
     ],
 )
-def test_one_that_breaks_it_is(problem_pattern, router, keys):
+def test_a_broken_promise_is_a_problem(problem_pattern, router, keys):
     found = problems(router, **keys)
     assert any(re.search(problem_pattern, problem) for problem in found), found
 
 
 @run
-async def test_a_node_shows_its_mesh_and_waits_for_it():
-    async with Node(NodeConfig(router=CLIQUE)) as one, Node(NodeConfig(router=SHY)) as other:
+async def test_a_node_shows_the_mesh_of_an_outside_router():
+    async with Node(NodeConfig(router=CLIQUE)) as one, Node(NodeConfig(router=MESHLESS)) as other:
         await one.connect(other.addresses[0])
         await one.join("news")
         await other.join("news")

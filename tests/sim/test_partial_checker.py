@@ -1,4 +1,4 @@
-"""The checker of partial messages says nothing of a router that keeps the rules, and finds each way to break them."""
+"""The checker of partial messages reports each broken rule, and nothing for a router that keeps the rules."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ TOPIC = "t"
 CAN = Features(partial_messages=True)
 
 
-class Everything:
+class SameParts:
+    """An application that sends the same parts and metadata to every peer."""
+
     def parts_for(self, topic, group, peer):
         return PartsFor(b"parts", b"metadata")
 
 
 class Watched:
-    """A router in a topic, between peers of all sorts, and what the checker says of it."""
+    """A router in a topic with peers of all kinds, and the problems that the checker reports."""
 
     def __init__(self, use: PartialUse = PartialUse.REQUESTS, **parameters: str) -> None:
         kind = ROUTERS["gossipsub"]
@@ -64,7 +66,7 @@ class Watched:
         self._checker = PartialChecker(lambda now, node, problem: self.problems.append(problem))
         self._checker.node_started(self._node)
         self._now = 0
-        self.feed(PartialsChosen(TOPIC, use, Everything()))
+        self.feed(PartialsChosen(TOPIC, use, SameParts()))
         self.feed(Join(TOPIC))
         for peer, use, can in (
             ("requests", PartialUse.REQUESTS, CAN),
@@ -76,8 +78,8 @@ class Watched:
             control = Control(graft=(Graft(TOPIC),), features=(can,))
             self.feed(RpcReceived(peer, Rpc((Subscription(TOPIC, True, use),), (), control)))
         self.feed(PeerConnected("nearby", MESHSUB_13))
-        fourth = Subscription(TOPIC, True, PartialUse.REQUESTS)
-        self.feed(RpcReceived("nearby", Rpc((fourth,), (), Control(features=(CAN,)))))
+        requests = Subscription(TOPIC, True, PartialUse.REQUESTS)
+        self.feed(RpcReceived("nearby", Rpc((requests,), (), Control(features=(CAN,)))))
 
     def feed(self, event: Event) -> list[Action]:
         actions = self._router.handle(event, self._now)
@@ -86,8 +88,8 @@ class Watched:
         self._checker.handled(self._node, promise, event, True, actions, self._now)
         return actions
 
-    def life(self) -> None:
-        """All that happens to it in these tests."""
+    def feed_all(self) -> None:
+        """Publish, receive messages and parts, and run a heartbeat."""
         self.feed(Publish(Message("m1", TOPIC, b"x", "me")))
         self.feed(RpcReceived("neither", Rpc(messages=(Message("m2", TOPIC, b"xyz", "author"),))))
         self.feed(PublishPartial(TOPIC, b"1"))
@@ -98,23 +100,25 @@ class Watched:
         self.feed(TimerFired())
 
 
-def test_a_router_that_keeps_the_rules():
+def test_no_problem_is_reported_for_a_router_that_keeps_the_rules():
     """Rules: PARTIAL-2, PARTIAL-3, PARTIAL-4, PARTIAL-6, PARTIAL-9."""
     watched = Watched()
-    watched.life()
+    watched.feed_all()
     assert watched.problems == []
 
 
-NOT_FOR_IT = "a partial message, which the peer must not get,"
+WRONG_PARTIAL = "a partial message, which the peer must not get,"
 
 
-@pytest.mark.parametrize(("to", "said"), [("by_all", []), ("by_requesters", [f"{NOT_FOR_IT} to supports"])])
-def test_what_supporters_tell_each_other_is_a_parameter(monkeypatch, to, said):
+@pytest.mark.parametrize(
+    ("senders", "problems"), [("by_all", []), ("by_requesters", [f"{WRONG_PARTIAL} to supports"])]
+)
+def test_a_parameter_allows_metadata_between_supporters(monkeypatch, senders, problems):
     """Rule: PARTIAL-2."""
     monkeypatch.setattr(Partials, "gets_partials", lambda self, peer, topic: self.use_of(peer, topic) != "none")
-    watched = Watched(PartialUse.SUPPORTS, supporters_told=to)
+    watched = Watched(PartialUse.SUPPORTS, supporters_told=senders)
     watched.feed(PublishPartial(TOPIC, b"1"))
-    assert watched.problems == said
+    assert watched.problems == problems
 
 
 UNNEEDED = "IDONTWANT of m2, though the peer would send parts,"
@@ -123,30 +127,30 @@ FAULTS = [
     (Partials, "gossip", lambda self, topic, peers: list(peers), "IHAVE of 't', in place of parts, to nearby"),
     (Partials, "gets_parts", lambda self, peer, topic: True, "parts, which the peer does not request, to supports"),
     (Partials, "spares", lambda self, peer, topic: False, f"{UNNEEDED} to supports"),
-    (Partials, "gets_partials", lambda self, peer, topic: True, f"{NOT_FOR_IT} to neither"),
-    (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{NOT_FOR_IT} to cannot"),
+    (Partials, "gets_partials", lambda self, peer, topic: True, f"{WRONG_PARTIAL} to neither"),
+    (FeatureBook, "exchanges_parts", lambda self, peer: True, f"{WRONG_PARTIAL} to cannot"),
     (Groups, "refusal", lambda self, topic, peer: ACCEPTED, "peers have opened 3 groups in 't'"),
 ]
 
 
-@pytest.mark.parametrize(("where", "name", "fault", "said"), FAULTS, ids=[name for _, name, _, _ in FAULTS])
-def test_a_router_that_breaks_one(monkeypatch, where, name, fault, said):
-    monkeypatch.setattr(where, name, fault)
+@pytest.mark.parametrize(("owner", "name", "fault", "problem"), FAULTS, ids=[name for _, name, _, _ in FAULTS])
+def test_a_broken_rule_is_reported(monkeypatch, owner, name, fault, problem):
+    monkeypatch.setattr(owner, name, fault)
     watched = Watched()
-    watched.life()
-    assert said in watched.problems
+    watched.feed_all()
+    assert problem in watched.problems
 
 
-def test_a_peer_that_opens_too_many(monkeypatch):
+def test_a_peer_with_too_many_groups_is_reported(monkeypatch):
     """Rule: PARTIAL-9."""
-    monkeypatch.setattr(Groups, "of_peer", lambda self, topic, name, peer: _opened(self, topic, name, peer))
+    monkeypatch.setattr(Groups, "of_peer", lambda self, topic, name, peer: _open_group(self, topic, name, peer))
     watched = Watched()
-    watched.life()
+    watched.feed_all()
     assert "requests has opened too many groups in 't'" in watched.problems
 
 
-def _opened(groups, topic, name, peer):
-    """A group that any peer may open."""
+def _open_group(groups, topic, name, peer):
+    """Return a new group of a peer, however many groups this peer has opened."""
     group = groups.publish(topic, name)
     group.is_own, group.opener = False, peer
     return group

@@ -1,4 +1,4 @@
-"""The plan: who is what, what is published when, who goes down and comes back, all from the seed alone."""
+"""Plans: routers, topics, publications and faults of all nodes, which depend only on the scenario and its seed."""
 
 from collections import Counter
 from dataclasses import fields
@@ -37,7 +37,7 @@ BUSY: dict[str, object] = {
 }
 
 
-def test_the_bare_scenario_is_simsub_s_script():
+def test_the_default_scenario_is_the_script_of_simsub():
     bare = plan()
     assert [one.time_us for one in bare.publications] == [5_000_000 + i * 1_000_000 for i in range(10)]
     assert bare.end_us == 25_000_000
@@ -60,8 +60,8 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another():
         assert getattr(one, name) != getattr(other, name), name
 
 
-def test_parts_do_not_disturb_each_other():
-    """Counter-based draws: adding faults or populations changes neither topology nor subscriptions nor arrivals."""
+def test_faults_and_populations_change_no_other_draws():
+    """Faults and populations change neither topology nor subscriptions nor arrivals: draws are based on counters."""
     busy = plan(**BUSY)
     calm = plan(**{key: value for key, value in BUSY.items() if key not in ("faults", "population")})
     assert list(calm.dials) == list(busy.dials)
@@ -211,7 +211,7 @@ def test_timed_joins_and_leaves_count_for_publishers():
         ),
     ],
 )
-def test_no_node_can_ever_publish(document: dict[str, object], problem: str):
+def test_a_workload_that_no_node_can_publish_is_refused(document: dict[str, object], problem: str):
     with pytest.raises(ScenarioError) as error:
         plan(**document)
     assert error.value.problems == [problem]
@@ -224,7 +224,7 @@ def test_the_script_injects_at_no_more_nodes_than_there_are():
 
 
 def up_at(made: Plan, time_us: int) -> set[int]:
-    """Replays the plan's comings and goings, checking that they alternate."""
+    """Return the nodes that are up at a time. Check that each node goes down and up in turn."""
     up = set(range(made.scenario.network.nodes)) - made.initially_down
     for fault in made.faults:
         if fault.time_us > time_us:
@@ -299,9 +299,9 @@ def test_a_crash_takes_an_exact_share_of_those_up():
 def test_a_crash_takes_those_listed_that_are_up():
     crashes = [{"at_s": 3, "listed": [4, 7]}, {"at_s": 5, "listed": [7, 9], "rejoin_after_s": 2}]
     made = plan(faults={"crash": crashes})
-    everybody = set(range(100))
+    nodes = set(range(100))
     for time_s, away in ((2, set()), (3, {4, 7}), (5, {4, 7, 9}), (7, {4, 7}), (20, {4, 7})):
-        assert everybody - up_at(made, time_s * 1_000_000) == away
+        assert nodes - up_at(made, time_s * 1_000_000) == away
 
 
 def test_a_crashed_node_does_not_come_back_by_churn():
@@ -327,6 +327,6 @@ def test_partitions_and_cuts():
     assert cuts[2].links == ((0, 1), (2, 5))
 
 
-def test_what_comes_after_the_end_is_not_planned():
+def test_faults_after_the_end_are_not_planned():
     made = plan(faults={"partition": [{"at_s": 20, "heal_s": 26, "share": 0.5}], "cut": [{"at_s": 30, "share": 1}]})
     assert [type(fault) for fault in made.faults] == [LinksCut]

@@ -1,4 +1,4 @@
-"""The checker finds what is broken in episub on purpose: a test plants one fault and names what must be reported."""
+"""The checker finds planted faults of episub: each test plants one fault and names the problem to report."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def problems(**keys: object) -> tuple[str, ...]:
 FIXED = {"router__overlay": "connections", "network__degree": 3, "warmup_s": 2}
 
 
-def reported(expected: str, found: tuple[str, ...]) -> None:
+def assert_reported(expected: str, found: tuple[str, ...]) -> None:
     assert any(re.search(expected, problem) for problem in found), found
 
 
@@ -47,7 +47,7 @@ def test_a_sound_router_is_not_accused():
     assert problems(**FIXED) == ()
 
 
-def test_forgets_to_say_that_it_accepted(monkeypatch):
+def test_accepts_a_neighbour_without_an_answer(monkeypatch):
     sound = Neighbours.accept
 
     def silent(self, peer, random):
@@ -57,72 +57,72 @@ def test_forgets_to_say_that_it_accepted(monkeypatch):
         return True
 
     monkeypatch.setattr(Neighbours, "accept", silent)
-    reported("is not mutual", problems(workload__messages=0, linger_s=10))
+    assert_reported("is not mutual", problems(workload__messages=0, linger_s=10))
 
 
-def test_drops_links_in_silence(monkeypatch):
+def test_evicts_neighbours_without_a_message(monkeypatch):
     monkeypatch.setattr(Neighbours, "evict", lambda self, peer: self.drop(peer, remember=True))
-    reported("is not mutual", problems(router__preset="gocast", workload__messages=0, linger_s=10))
+    assert_reported("is not mutual", problems(router__preset="gocast", workload__messages=0, linger_s=10))
 
 
-def test_lets_the_passive_list_grow(monkeypatch):
+def test_keeps_any_number_of_passive_entries(monkeypatch):
     def endless(self, peer, handed_out=None):
         if peer != self._shell.node and peer not in self.active:
             self.passive[peer] = None
 
     monkeypatch.setattr(Views, "add_passive", endless)
-    reported("passive list .* above 5", problems(router__passive_size=5))
+    assert_reported("passive list .* above 5", problems(router__passive_size=5))
 
 
 def test_keeps_a_neighbour_on_the_passive_list(monkeypatch):
     sound = Views.add_active
 
-    def forgetful(self, peer, random):
+    def keeping_it_passive(self, peer, random):
         sound(self, peer, random)
         self.passive[peer] = None
 
-    monkeypatch.setattr(Views, "add_active", forgetful)
-    reported("share a peer", problems())
+    monkeypatch.setattr(Views, "add_active", keeping_it_passive)
+    assert_reported("share a peer", problems())
 
 
-def test_takes_itself_for_another(monkeypatch):
+def test_puts_itself_on_the_passive_list(monkeypatch):
     sound = Views.add_passive
 
-    def vain(self, peer, handed_out=None):
+    def adding_itself(self, peer, handed_out=None):
         sound(self, peer, handed_out)
         self.passive[self._shell.node] = None
 
-    monkeypatch.setattr(Views, "add_passive", vain)
-    reported("holds the node itself", problems())
+    monkeypatch.setattr(Views, "add_passive", adding_itself)
+    assert_reported("holds the node itself", problems())
 
 
-def test_takes_itself_for_a_neighbour(monkeypatch):
+def test_puts_itself_on_the_active_list(monkeypatch):
     sound = Views.add_active
 
-    def vain(self, peer, random):
+    def adding_itself(self, peer, random):
         sound(self, peer, random)
         self.active[self._shell.node] = self.active[peer]
 
-    monkeypatch.setattr(Views, "add_active", vain)
-    reported("holds the node itself", problems(workload__messages=0))
+    monkeypatch.setattr(Views, "add_active", adding_itself)
+    assert_reported("holds the node itself", problems(workload__messages=0))
 
 
-def test_keeps_neighbours_that_are_gone(monkeypatch):
+def test_keeps_disconnected_neighbours(monkeypatch):
     monkeypatch.setattr(Neighbours, "lost", lambda self, peer: False)
     crash = {"faults__crash__0__at_s": 16, "faults__crash__0__share": 0.3}
-    reported("a peer that is not connected", problems(**crash))
+    assert_reported("a peer that is not connected", problems(**crash))
 
 
-def test_takes_in_everybody(monkeypatch):
+def test_accepts_any_number_of_neighbours(monkeypatch):
     monkeypatch.setattr(Neighbours, "_make_room", lambda self: True)
     monkeypatch.setattr(Neighbours, "_decide", lambda self, sender, part: self._grant(sender, part.random))
     keys = {"router__active_limit": 3, "router__random_links": 2, "router__near_links": 1}
-    reported("active list .* above 3", problems(**keys))
+    assert_reported("active list .* above 3", problems(**keys))
 
 
 def test_never_prunes_the_tree(monkeypatch):
     monkeypatch.setattr(Tree, "duplicate", lambda self, sender: None)
-    reported("are no tree", problems(**FIXED))
+    assert_reported("are no tree", problems(**FIXED))
 
 
 def test_prunes_links_of_the_tree(monkeypatch):
@@ -134,32 +134,32 @@ def test_prunes_links_of_the_tree(monkeypatch):
         sound(self, sender)
 
     monkeypatch.setattr(Tree, "duplicate", eager_to_prune)
-    monkeypatch.setattr(checker, "MAX_REPORTED", 10_000)  # that much is missing, too
+    monkeypatch.setattr(checker, "MAX_REPORTED", 10_000)  # so that the many missing messages do not hide this problem
     monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: ({}, {}))
-    reported(r"are no tree: \d+ edges, ([2-9]|\d\d) parts", problems(**FIXED))
+    assert_reported(r"are no tree: \d+ edges, ([2-9]|\d\d) parts", problems(**FIXED))
 
 
-def test_does_not_listen_to_prune(monkeypatch):
+def test_ignores_a_prune(monkeypatch):
     monkeypatch.setattr(Tree, "on_prune", lambda self, sender: None)
-    reported("are no tree", problems(**FIXED))
+    assert_reported("are no tree", problems(**FIXED))
 
 
-def test_never_asks_for_what_is_missing(monkeypatch):
+def test_never_requests_missing_messages(monkeypatch):
     monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: ({}, {}))
     monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
-    reported("is missing, though", problems(**FIXED))
+    assert_reported("is missing, though", problems(**FIXED))
 
 
-def test_loses_what_it_should_keep(monkeypatch):
+def test_loses_cached_messages(monkeypatch):
     monkeypatch.setattr(PayloadCache, "get", lambda self, message_id, now: None)
     monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
-    reported("is missing, though", problems(**FIXED))
+    assert_reported("is missing, though", problems(**FIXED))
 
 
 def test_counts_hops_wrongly(monkeypatch):
     sound = Tree._spread
     monkeypatch.setattr(Tree, "_spread", lambda self, message, hops, sender: sound(self, message, hops + 1, sender))
-    reported("sent with 2 hops, it came with 0", problems(**FIXED))
+    assert_reported("sent with 2 hops, it came with 0", problems(**FIXED))
 
 
 def test_forgets_a_link_of_the_tree(monkeypatch):
@@ -170,23 +170,23 @@ def test_forgets_a_link_of_the_tree(monkeypatch):
         self.lazy.discard(peer)
 
     monkeypatch.setattr(Tree, "_make_lazy", lost)
-    reported("do not divide the active list", problems(**FIXED))
+    assert_reported("do not divide the active list", problems(**FIXED))
 
 
-def test_lets_announcements_pile_up(monkeypatch):
+def test_keeps_any_number_of_announcements(monkeypatch):
     sound = Tree._spread
 
-    def hoarding(self, message, hops, sender):
+    def keeping_announced(self, message, hops, sender):
         waiting = dict(self.queue)
         sound(self, message, hops, sender)
         self.queue.update(waiting)
 
-    monkeypatch.setattr(Tree, "_spread", hoarding)
+    monkeypatch.setattr(Tree, "_spread", keeping_announced)
     keys = {"workload__interval_s": 0.01, "router__max_ids_per_part": 2}
-    reported("announcements .* above 2", problems(**keys, **FIXED))
+    assert_reported("announcements .* above 2", problems(**keys, **FIXED))
 
 
-def test_lets_missing_messages_pile_up(monkeypatch):
+def test_keeps_any_number_of_missing_messages(monkeypatch):
     sound = MissingList.announce
 
     def boundless(self, message_id, peer, hops):
@@ -195,10 +195,12 @@ def test_lets_missing_messages_pile_up(monkeypatch):
 
     monkeypatch.setattr(MissingList, "announce", boundless)
     monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
-    reported("missing messages .* above 2", problems(workload__interval_s=0.01, router__max_missing=2, **FIXED))
+    assert_reported(
+        "missing messages .* above 2", problems(workload__interval_s=0.01, router__max_missing=2, **FIXED)
+    )
 
 
-def test_keeps_every_message(monkeypatch):
+def test_caches_any_number_of_messages(monkeypatch):
     sound = PayloadCache.put
 
     def boundless(self, message, hops, parent, now):
@@ -206,43 +208,43 @@ def test_keeps_every_message(monkeypatch):
         sound(self, message, hops, parent, now)
 
     monkeypatch.setattr(PayloadCache, "put", boundless)
-    reported("kept messages .* above 2", problems(router__max_cached_messages=2, **FIXED))
+    assert_reported("kept messages .* above 2", problems(router__max_cached_messages=2, **FIXED))
 
 
-def test_announces_what_it_has_not(monkeypatch):
+def test_announces_messages_that_it_does_not_have(monkeypatch):
     sound = Tree.on_ihave
 
-    def parrot(self, sender, part):
+    def announcing_again(self, sender, part):
         sound(self, sender, part)
         for message_id, hops in zip(part.ids, part.hops, strict=True):
             self.queue.setdefault(message_id, hops)
         self._arm_flush()
 
-    monkeypatch.setattr(Tree, "on_ihave", parrot)
+    monkeypatch.setattr(Tree, "on_ihave", announcing_again)
     monkeypatch.setattr(Tree, "_make_eager", Tree._make_lazy)
-    reported("IHAVE of message .* never accepted", problems(**FIXED))
+    assert_reported("IHAVE of message .* never accepted", problems(**FIXED))
 
 
-def test_remembers_who_left(monkeypatch):
+def test_remembers_peers_that_left(monkeypatch):
     monkeypatch.setattr(Tree, "neighbor_down", lambda self, peer, in_good_order: None)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 4}
-    reported("left after its disconnect|do not divide the active list", problems(**churn))
+    assert_reported("left after its disconnect|do not divide the active list", problems(**churn))
 
 
-def test_asks_for_what_the_application_is_judging(monkeypatch):
+def test_requests_messages_in_validation(monkeypatch):
     sound = MissingList.touch
     monkeypatch.setattr(MissingList, "touch", lambda self, attempts, judged, seen: sound(self, attempts, (), ()))
-    reported("GRAFT asks for message .*, which has arrived", problems(validation__delay_ms=1500))
+    assert_reported("GRAFT asks for message .*, which has arrived", problems(validation__delay_ms=1500))
 
 
-def test_takes_a_full_table_of_dials_for_a_death(monkeypatch):
+def test_removes_peers_that_it_had_no_room_to_dial(monkeypatch):
     def round(self, count):
         for peer in sorted(self._views.passive)[:count]:
             if not self._connections.meet(peer, self._views.topic, lambda: None, lambda: None):
                 self._views.remove_passive(peer)
 
     monkeypatch.setattr(PassiveProbes, "round", round)
-    reported("left the passive list untried", problems(router__max_dials=1))
+    assert_reported("left the passive list untried", problems(router__max_dials=1))
 
 
 LEAVING_TWICE = {
@@ -253,17 +255,17 @@ LEAVING_TWICE = {
 UNNOTICED_CRASH = {"faults__crash__0__at_s": 16, "faults__crash__0__share": 0.3, "faults__detection_s": 60}
 
 
-def test_numbers_its_leaves_again(monkeypatch):
+def test_repeats_the_number_of_a_leave(monkeypatch):
     monkeypatch.setattr(Sequence, "next", lambda self, now: 1)
-    reported("LEAVE has number 1, an earlier one had 1", problems(**LEAVING_TWICE))
+    assert_reported("LEAVE has number 1, an earlier one had 1", problems(**LEAVING_TWICE))
 
 
 def test_keeps_a_silent_neighbour(monkeypatch):
     monkeypatch.setattr(ManagedOverlay, "silent", lambda self, peer: None)
-    reported("left a ping unanswered, and stays", problems(**UNNOTICED_CRASH))
+    assert_reported("left a ping unanswered, and stays", problems(**UNNOTICED_CRASH))
 
 
 @pytest.mark.thorough
-def test_a_sound_router_that_is_put_to_these_tests_is_not_accused():
+def test_a_sound_router_is_not_accused_under_the_keys_of_these_tests():
     for keys in ({"validation__delay_ms": 1500}, {"router__max_dials": 1}, LEAVING_TWICE, UNNOTICED_CRASH):
         assert problems(**keys) == ()

@@ -1,4 +1,4 @@
-"""The checker finds what is broken on purpose: each test plants one fault and names what must be reported."""
+"""The checker finds planted faults: each test plants one fault and names the problem to report."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def problems(**keys: object) -> tuple[str, ...]:
     scenario = load_scenario(None, "r1", [(key.replace("__", "."), str(value)) for key, value in settings.items()])
     try:
         return Simulation(scenario, check=True).run().problems
-    except InvariantViolation as violation:  # the fault went so far that the engine could not go on
+    except InvariantViolation as violation:  # the engine could not continue
         return tuple(str(violation).splitlines())
 
 
-def reported(expected: str, found: tuple[str, ...]) -> None:
+def assert_reported(expected: str, found: tuple[str, ...]) -> None:
     assert any(re.search(expected, problem) for problem in found), found
 
 
@@ -45,7 +45,7 @@ def test_delivers_twice(monkeypatch):
         self.actions.append(Deliver(message, sender))
 
     monkeypatch.setattr(Router, "_accept", twice)
-    reported("delivered twice", problems())
+    assert_reported("delivered twice", problems())
 
 
 def test_forwards_to_the_sender(monkeypatch):
@@ -53,7 +53,7 @@ def test_forwards_to_the_sender(monkeypatch):
     monkeypatch.setattr(
         Outbox, "forward", lambda self, peers, message, via, received_from: sound(self, peers, message, via, None)
     )
-    reported("sent back to", problems())
+    assert_reported("sent back to", problems())
 
 
 def test_forwards_to_the_author(monkeypatch):
@@ -63,7 +63,7 @@ def test_forwards_to_the_author(monkeypatch):
                 self._parcel(peer).messages[message.id] = (message, via)
 
     monkeypatch.setattr(Outbox, "forward", to_all)
-    reported("sent to its author", problems(workload__publishers="subscribers"))
+    assert_reported("sent to its author", problems(workload__publishers="subscribers"))
 
 
 def test_sends_to_non_subscribers(monkeypatch):
@@ -74,42 +74,42 @@ def test_sends_to_non_subscribers(monkeypatch):
         sound(self, message)
 
     monkeypatch.setattr(Gossipsub, "publish", to_everyone)
-    reported("non-subscriber", problems(topics__0__subscribers_share=0.5, workload__publishers="subscribers"))
+    assert_reported("non-subscriber", problems(topics__0__subscribers_share=0.5, workload__publishers="subscribers"))
 
 
-def test_forwards_what_the_application_refused(monkeypatch):
+def test_forwards_refused_messages(monkeypatch):
     sound = Router._validated
     monkeypatch.setattr(
         Router, "_validated", lambda self, message_id, verdict: sound(self, message_id, Verdict.ACCEPT)
     )
     found = problems(workload__publishers="any", validation__invalid="[{share = 0.5}]")
-    reported("delivered although the application refused it", found)
-    reported("sent to .* although the application refused it", found)
+    assert_reported("delivered although the application refused it", found)
+    assert_reported("sent to .* although the application refused it", found)
 
 
-def test_forwards_what_no_peer_wants(monkeypatch):
+def test_forwards_unwanted_messages(monkeypatch):
     parameters = {"router__idontwant_threshold_bytes": 10, "validation__delay_ms": 200}
     assert problems(**parameters) == ()
     monkeypatch.setattr(Gossipsub, "peers_wanting", lambda self, peers, *rest: peers)
-    reported("which does not want it", problems(**parameters))
+    assert_reported("which does not want it", problems(**parameters))
 
 
 def test_ignores_prune(monkeypatch):
     monkeypatch.setattr(MeshRequests, "on_prune", lambda self, sender, prune: None)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
-    reported("not mutual", problems(**keys))
+    assert_reported("not mutual", problems(**keys))
 
 
-def test_prunes_in_silence(monkeypatch):
+def test_prunes_without_a_message(monkeypatch):
     monkeypatch.setattr(Outbox, "prune", lambda self, peer, topic: None)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
-    reported("not mutual", problems(**keys))
+    assert_reported("not mutual", problems(**keys))
 
 
 def test_never_prunes(monkeypatch):
     monkeypatch.setattr(MeshUpkeep, "_prune_random", lambda *_: None)
     keys = {"router__degree": 3, "router__degree_low": 3, "router__degree_high": 3}
-    reported("after a heartbeat, above 3", problems(**keys))
+    assert_reported("after a heartbeat, above 3", problems(**keys))
 
 
 def test_never_grafts_enough(monkeypatch):
@@ -119,22 +119,24 @@ def test_never_grafts_enough(monkeypatch):
         "graft_random",
         lambda self, topic, own, total, *others: sound(self, topic, own - 3, total - 3, *others),
     )
-    reported("peers, below 4", problems())
+    assert_reported("peers, below 4", problems())
 
 
 def test_grafts_too_early(monkeypatch):
     monkeypatch.setattr(Backoffs, "forbids_graft", lambda *_: False)
     keys = {"router__degree": 2, "router__degree_low": 2, "router__degree_high": 2}
-    reported("before the backoff in 'topic' is over", problems(router__preset="v1.1", **keys))
+    assert_reported("before the backoff in 'topic' is over", problems(router__preset="v1.1", **keys))
 
 
-def test_takes_no_peer_back(monkeypatch):
-    """A mesh is asked for fewer peers while it keeps apart from some, and no longer than that."""
+def test_never_grafts_after_a_backoff(monkeypatch):
+    """The checker allows a small mesh during backoffs, but not after them."""
     monkeypatch.setattr(Backoffs, "forbids_graft", lambda self, topic, peer, now: (topic, peer) in self._until)
     monkeypatch.setattr(Backoffs, "expire", lambda *_: None)
     keys = {f"timed__{n}__{key}": value for n, action in enumerate(("leave", "join")) for key, value in
             {"at_s": 6 + n, "node": 3, "action": action, "topic": "topic"}.items()}  # fmt: skip
-    reported("node 3: mesh of 'topic' has 0", problems(router__preset="v1.1", linger_s=20, network__nodes=6, **keys))
+    assert_reported(
+        "node 3: mesh of 'topic' has 0", problems(router__preset="v1.1", linger_s=20, network__nodes=6, **keys)
+    )
 
 
 def test_gossips_about_old_messages(monkeypatch):
@@ -144,7 +146,7 @@ def test_gossips_about_old_messages(monkeypatch):
         "__init__",
         lambda self, given: sound(self, replace(given, history_gossip=given.history_gossip + 1)),
     )
-    reported("IHAVE of message .* heartbeats old", problems())
+    assert_reported("IHAVE of message .* heartbeats old", problems())
 
 
 def test_serves_beyond_the_history(monkeypatch):
@@ -161,25 +163,25 @@ def test_serves_beyond_the_history(monkeypatch):
         "links__min_ms": 400,
         "links__max_ms": 900,
     }
-    reported("request answered with message .* heartbeats old", problems(**keys))
+    assert_reported("request answered with message .* heartbeats old", problems(**keys))
 
 
-def test_remembers_who_left(monkeypatch):
+def test_remembers_peers_that_left(monkeypatch):
     def keep_in_the_views(self, peer):
         del self.connected[peer.id]
 
     monkeypatch.setattr(PeerBook, "remove", keep_in_the_views)
     churn = {"faults__churn__away_share": 0.3, "faults__churn__mean_session_s": 3}
-    reported("left after its disconnect", problems(**churn))
+    assert_reported("left after its disconnect", problems(**churn))
 
 
-def test_keeps_a_mesh_link_to_who_left(monkeypatch):
+def test_keeps_a_mesh_link_to_a_disconnected_peer(monkeypatch):
     monkeypatch.setattr(Mesh, "remove_peer", lambda self, peer: None)
     churn = {"faults__crash__0__at_s": 7, "faults__crash__0__share": 0.3}
-    reported("left after its disconnect", problems(**churn))
+    assert_reported("left after its disconnect", problems(**churn))
 
 
-def test_two_rpcs_to_one_peer(monkeypatch):
+def test_sends_two_rpcs_to_one_peer(monkeypatch):
     sound = Router.handle
 
     def doubled(self, event, now):
@@ -187,7 +189,7 @@ def test_two_rpcs_to_one_peer(monkeypatch):
         return [copy for action in actions for copy in ([action] * (1 + isinstance(action, Send)))]
 
     monkeypatch.setattr(Router, "handle", doubled)
-    reported("more than one RPC to a peer", problems())
+    assert_reported("more than one RPC to a peer", problems())
 
 
 def test_sends_out_of_order(monkeypatch):
@@ -199,7 +201,7 @@ def test_sends_out_of_order(monkeypatch):
         return [action for action in actions if not isinstance(action, Send)] + sends[::-1]
 
     monkeypatch.setattr(Router, "handle", reversed_sends)
-    reported("not in ascending order", problems())
+    assert_reported("not in ascending order", problems())
 
 
 def test_delivers_before_the_verdict(monkeypatch):
@@ -212,4 +214,4 @@ def test_delivers_before_the_verdict(monkeypatch):
             self.actions.append(Deliver(message, sender))
 
     monkeypatch.setattr(Router, "_receive_new", eager)
-    reported("before the application accepted it", problems(validation__delay_ms=50))
+    assert_reported("before the application accepted it", problems(validation__delay_ms=50))

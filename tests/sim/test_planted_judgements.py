@@ -1,9 +1,9 @@
-"""The checker finds what is broken on purpose in routers that keep scores."""
+"""The checker finds planted faults in routers with scores."""
 
 from __future__ import annotations
 
 import pytest
-from test_planted_faults import problems, reported
+from test_planted_faults import assert_reported, problems
 
 from hearsay.core.language.rpc import PeerInfo
 from hearsay.core.mesh import mesh, meshsub, standing
@@ -24,7 +24,7 @@ SCORED = {
     "router__score__application_weight": 1,
     "linger_s": 5,
 }
-"""Without waiting for the purge of backoffs, which would hide GRAFTs that come too early."""
+"""A backoff that has ended allows GRAFTs before its removal. Waiting for the removal would hide early GRAFTs."""
 
 SMALL = {
     "router__degree": 2,
@@ -34,22 +34,24 @@ SMALL = {
     "router__degree_out": 0,
 }
 PROMISED = {**SCORED, **SMALL, "loss__rate": 0.8, "workload__messages": 40, "workload__interval_s": 0.05}
-"""Many copies are lost, so much is asked for, and much of that comes too late or never."""
+"""Many copies are lost, so routers send many IWANTs, and many answers are late or lost."""
 
 
 def rated(rating: int) -> dict[str, object]:
     return {**SCORED, "ratings": f"[{{rating = {rating}, share = 0.3}}]"}
 
 
-def returns(topics_backoff_ms: int) -> dict[str, object]:
-    """A node leaves its topic, and is back a second later; all the others lack members then."""
+def rejoining(unsubscribe_backoff_ms: int) -> dict[str, object]:
+    """Return keys with which a node leaves its topic and rejoins a second later. The meshes of all other nodes lack
+    members then.
+    """
     timed = {f"timed__{n}__{key}": value for n, action in enumerate(("leave", "join")) for key, value in
              {"at_s": 6 + n, "node": 3, "action": action, "topic": "topic"}.items()}  # fmt: skip
-    backoffs = {"router__prune_backoff_ms": 3_000, "router__unsubscribe_backoff_ms": topics_backoff_ms}
+    backoffs = {"router__prune_backoff_ms": 3_000, "router__unsubscribe_backoff_ms": unsubscribe_backoff_ms}
     return {**SCORED, **timed, **backoffs, "network__nodes": 6, "linger_s": 12}
 
 
-@pytest.mark.parametrize("keys", [SCORED, PROMISED, returns(8_000), rated(-1), rated(-4_500), rated(-20_000)])
+@pytest.mark.parametrize("keys", [SCORED, PROMISED, rejoining(8_000), rated(-1), rated(-4_500), rated(-20_000)])
 def test_a_sound_router_is_not_accused(keys):
     """Rules: KEEP-1, KEEP-4, THRESHOLD-1, THRESHOLD-2, THRESHOLD-3."""
     assert problems(**keys) == ()
@@ -115,11 +117,11 @@ score = {value_text({**FEW, "topics": [TOPIC | DELIVERIES]})}
     assert Simulation(load_scenario(file), check=True).run().problems == ()
 
 
-def test_keeps_who_has_a_negative_score(monkeypatch):
+def test_keeps_members_with_a_negative_score(monkeypatch):
     """Rules: KEEP-1."""
     monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)
     monkeypatch.setattr(Standing, "may_be_in_mesh", lambda self, peer: True)
-    reported("mesh of 'topic' holds .*, which has the score -1", problems(**rated(-1)))
+    assert_reported("mesh of 'topic' holds .*, which has the score -1", problems(**rated(-1)))
 
 
 def test_meshes_with_a_direct_peer(monkeypatch):
@@ -127,42 +129,42 @@ def test_meshes_with_a_direct_peer(monkeypatch):
     monkeypatch.setattr(Standing, "may_be_in_mesh", lambda self, peer: True)
     monkeypatch.setattr(Mesh, "prune_everywhere", lambda self, peer: None)
     keys = {**SCORED, "router__direct_peers": "[[0, 1], [2, 3], [4, 5]]", "network__topology": "complete"}
-    reported("which is direct", problems(**keys, network__nodes=8))
+    assert_reported("which is direct", problems(**keys, network__nodes=8))
 
 
 def test_has_no_dialled_peers(monkeypatch):
     """Rules: KEEP-4."""
     monkeypatch.setattr(meshsub, "dialled_to_graft", lambda *_: 0)
-    reported("dialled peers, and could have", problems(**SCORED))
+    assert_reported("dialled peers, and could have", problems(**SCORED))
 
 
-def test_gossips_with_who_is_below_the_threshold(monkeypatch):
+def test_gossips_with_peers_below_the_threshold(monkeypatch):
     """Rules: JUDGE-2."""
     monkeypatch.setattr(Standing, "may_gossip", lambda self, peer: True)
-    reported("gossip with .*, whose score -4500.0 is below -4000", problems(**rated(-4_500)))
+    assert_reported("gossip with .*, whose score -4500.0 is below -4000", problems(**rated(-4_500)))
 
 
-def test_publishes_to_who_is_below_the_threshold(monkeypatch):
+def test_publishes_to_peers_below_the_threshold(monkeypatch):
     """Rules: JUDGE-3."""
     monkeypatch.setattr(Standing, "gets_published", lambda self, peer: True)
     found = problems(**rated(-6_000), workload__publishers="any")
-    reported("message beyond the mesh to .*, whose score -6000.0 is below -5000", found)
+    assert_reported("message beyond the mesh to .*, whose score -6000.0 is below -5000", found)
 
 
 def test_accepts_the_graylisted(monkeypatch):
     """Rules: JUDGE-1, THRESHOLD-4."""
     monkeypatch.setattr(Standing, "accepts_from", lambda self, peer: True)
     found = problems(**rated(-20_000), workload__publishers="subscribers")
-    reported("Send for an RPC of .*, which is graylisted", found)
+    assert_reported("Send for an RPC of .*, which is graylisted", found)
 
 
-def test_takes_in_who_has_a_negative_score(monkeypatch):
+def test_accepts_a_graft_of_a_peer_with_a_negative_score(monkeypatch):
     """Rules: GRAFT-9, THRESHOLD-1."""
     monkeypatch.setattr(Standing, "is_welcome", lambda self, peer: True)
-    reported("accepts .*, whose score is -1", problems(**rated(-1)))
+    assert_reported("accepts .*, whose score is -1", problems(**rated(-1)))
 
 
-def test_names_who_has_a_negative_score(monkeypatch):
+def test_names_peers_with_a_negative_score_in_a_prune(monkeypatch):
     """Rules: THRESHOLD-1."""
     sound = Standing.among
 
@@ -171,10 +173,10 @@ def test_names_who_has_a_negative_score(monkeypatch):
 
     monkeypatch.setattr(Standing, "among", with_unwelcome_peers)
     found = problems(**rated(-1), router__exchange_peers=16, network__degree=12)
-    reported("PRUNE names .*, whose score is -1", found)
+    assert_reported("PRUNE names .*, whose score is -1", found)
 
 
-def test_names_others_to_who_has_a_negative_score(monkeypatch):
+def test_names_peers_in_a_prune_to_a_peer_with_a_negative_score(monkeypatch):
     """Rules: KEEP-1, GRAFT-9."""
     sound = Mesh.send_prune
 
@@ -183,23 +185,23 @@ def test_names_others_to_who_has_a_negative_score(monkeypatch):
 
     monkeypatch.setattr(Mesh, "send_prune", with_names)
     keys = {**SCORED, "ratings": "[{rating = -1, share = 0.3, by = [0, 1, 2]}]"}
-    reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
+    assert_reported("PRUNE with names to .*, whose score -1.0 is below 0", problems(**keys))
 
 
 def test_grafts_before_a_received_backoff_is_over(monkeypatch):
     """Rules: BACKOFF-2, BACKOFF-4."""
     monkeypatch.setattr(mesh, "received_backoff", lambda names_a_time, seconds, own, most: own)
-    reported("GRAFT to 3, .* us before the backoff in 'topic' is over", problems(**returns(8_000)))
+    assert_reported("GRAFT to 3, .* us before the backoff in 'topic' is over", problems(**rejoining(8_000)))
 
 
-def test_takes_in_before_a_backoff_is_over(monkeypatch):
+def test_accepts_a_graft_before_a_backoff_is_over(monkeypatch):
     """Rules: GRAFT-5."""
     monkeypatch.setattr(Backoffs, "forbids_graft", lambda *_: False)
     monkeypatch.setattr(Backoffs, "holds", lambda *_: False)
-    reported("accepts .* us before the backoff in 'topic' is over", problems(**SCORED, **SMALL))
+    assert_reported("accepts .* us before the backoff in 'topic' is over", problems(**SCORED, **SMALL))
 
 
-def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
+def test_tracks_more_than_one_promise_of_an_iwant(monkeypatch):
     """Rules: PROMISE-1."""
     sound = IwantPromises.ask
 
@@ -208,22 +210,22 @@ def test_waits_for_more_than_one_message_of_an_iwant(monkeypatch):
             sound(self, peer, [message_id], now, draw)
 
     monkeypatch.setattr(IwantPromises, "ask", for_each)
-    reported(r"awaits \d+ messages of .* after 1 IWANT", problems(**PROMISED))
+    assert_reported(r"awaits \d+ messages of .* after 1 IWANT", problems(**PROMISED))
 
 
-def test_waits_for_what_is_here(monkeypatch):
+def test_tracks_promises_of_messages_that_have_arrived(monkeypatch):
     """Rules: PROMISE-2."""
     monkeypatch.setattr(IwantPromises, "keep", lambda *_: None)
-    reported("awaits message .*, which has arrived", problems(**PROMISED))
+    assert_reported("awaits message .*, which has arrived", problems(**PROMISED))
 
 
-def test_waits_longer_than_a_promise_lasts(monkeypatch):
+def test_tracks_promises_after_their_time(monkeypatch):
     """Rules: PROMISE-3."""
     monkeypatch.setattr(IwantPromises, "take_broken", lambda *_: ())
-    reported("awaits message .*, whose time ended", problems(**PROMISED))
+    assert_reported("awaits message .*, whose time ended", problems(**PROMISED))
 
 
-def test_waits_for_more_than_it_may(monkeypatch):
+def test_tracks_more_promises_than_allowed(monkeypatch):
     """Rules: PROMISE-5."""
     for module in (promises, standing):
         monkeypatch.setattr(module, "MAX_PROMISES", 2)
@@ -231,5 +233,5 @@ def test_waits_for_more_than_it_may(monkeypatch):
     assert problems(**PROMISED) == ()
     monkeypatch.setattr(deliveries, "has_room", lambda *_: True)
     found = problems(**PROMISED)
-    reported(r"awaits \d messages, above 2", found)
-    reported(r"awaits \d messages of one peer, above 1", found)
+    assert_reported(r"awaits \d messages, above 2", found)
+    assert_reported(r"awaits \d messages of one peer, above 1", found)

@@ -1,7 +1,8 @@
-"""One line of a kernel changed: the engines no longer agree, and `hearsay trace diff` says where they part.
+"""With one changed line of a kernel the traces of the engines differ, and `hearsay trace diff` shows the first
+difference.
 
-The change is made in a copy of the package, which is compiled again. Nearly all of that time is numba's own, so that
-leaving out LLVM's optimising makes it no shorter.
+The line is changed in a copy of the package, which is compiled again. Without LLVM's optimisations the compilation
+would take as long, because numba itself needs most of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import hearsay
 KERNEL = "sim/array/rules/upkeep.py"
 LINE = "    low = parameter(w, node, DEGREE_LOW)\n"
 CHANGED = LINE.replace("\n", " + 1\n")
-"""A node whose mesh has exactly D_low peers grafts more: first at a heartbeat."""
+"""With this line, a node whose mesh has exactly D_low members grafts more of them at a heartbeat."""
 
 
 def _hearsay(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +33,7 @@ def _hearsay(*arguments: object, **environment: str) -> subprocess.CompletedProc
 
 
 def _changed_copy(folder: Path) -> Path:
-    """A folder for PYTHONPATH."""
+    """Write a copy of the package with the changed line; return its folder for PYTHONPATH."""
     shutil.copytree(Path(hearsay.__file__).parent, folder / "hearsay", ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / "hearsay" / KERNEL
     text = file.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ DRAWS = [mix(number * GOLDEN + 99) for number in range(100_000)]
 WORDS = st.integers(0, MASK)
 
 
-def at(probability: float) -> int:
+def draw_at(probability: float) -> int:
     return int(probability * 2**64)
 
 
@@ -27,7 +27,7 @@ def test_exponential_mean_and_spread():
 
 @pytest.mark.parametrize("probability", [0.0001, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999])
 def test_exponential_quantiles(probability: float):
-    assert exponential_us(at(probability), 10**9) == pytest.approx(-math.log1p(-probability) * 10**9, rel=0.01)
+    assert exponential_us(draw_at(probability), 10**9) == pytest.approx(-math.log1p(-probability) * 10**9, rel=0.01)
 
 
 def test_the_exponential_tail_has_no_end():
@@ -56,7 +56,7 @@ def test_log_normal_bits_are_fixed():
 @pytest.mark.parametrize("sigma", [0.0, 0.5, 3.0])
 def test_log_normal_quantiles(probability: float, sigma: float):
     expected = 10**8 * math.exp(sigma * NormalDist().inv_cdf(probability))
-    found = log_normal_us(at(probability), 10**8, round(sigma * 10**6), 10**18)
+    found = log_normal_us(draw_at(probability), 10**8, round(sigma * 10**6), 10**18)
     assert found == pytest.approx(expected, rel=0.1 if sigma == 3 else 0.02)
 
 

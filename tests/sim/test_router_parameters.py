@@ -1,4 +1,4 @@
-"""A router's parameter reaches the kernels, or says that it does not."""
+"""Each parameter of a router has a field for kernels, or is listed as one that kernels do not need."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from hearsay.sim.scenario.scenario_file import load_scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneMore(GossipsubParameters):
-    """A new parameter that no kernel knows of."""
+    """Parameters with one that has no field."""
 
-    degree_of_doubt: int = integer(0, low=0)
+    unknown_parameter: int = integer(0, low=0)
 
 
-def test_one_that_no_kernel_knows_stops_the_engine_when_it_is_built():
+def test_a_parameter_without_a_field_stops_the_engine_when_it_is_built():
     plan = make_plan(load_scenario(None, "r1", (("network.nodes", "5"), ("workload.messages", "1"))))
     kind, given = plan.routers[0]
     values = {field.name: getattr(given, field.name) for field in fields(given)}
     more = replace(plan, routers=((kind, OneMore(**values)),))
-    with pytest.raises(NoKernel, match=r"no field of gossipsub carries degree_of_doubt; add one, or "):
+    with pytest.raises(NoKernel, match=r"no field of gossipsub carries unknown_parameter; add one, or "):
         ArrayEngine(more, None)
 
 
@@ -47,7 +47,7 @@ def test_a_parameter_for_the_reference_engine_only_is_refused_unless_it_has_its_
 
 @pytest.mark.parametrize("router", WITH_KERNELS)
 @pytest.mark.parametrize("preset", ["r1", "simsub"])
-def test_all_parameters_of_today_are_carried_or_listed(router, preset):
+def test_all_parameters_have_fields_or_are_listed(router, preset):
     kind = ROUTERS[router]
     line = parameter_line(router, kind.parameters.from_mapping(kind.presets.get(preset, {})))
     assert line[layout.ROUTER_KIND] == WITH_KERNELS.index(router)
@@ -56,7 +56,7 @@ def test_all_parameters_of_today_are_carried_or_listed(router, preset):
 def test_each_field_is_filled_by_one_description():
     filled = Counter(getattr(layout, name) for table, fields in FIELDS.items() if table != "reals" for name in fields)
     places = set(range(layout.PARAMETERS)) - {layout.ROUTER_KIND}
-    of_two = {layout.ANSWERS_LIMIT, layout.MAX_CACHED, layout.MAX_CACHED_BYTES}
+    shared = {layout.ANSWERS_LIMIT, layout.MAX_CACHED, layout.MAX_CACHED_BYTES}
     """Fields that gossipsub and episub share."""
-    assert filled == {place: 2 if place in of_two else 1 for place in places}
+    assert filled == {place: 2 if place in shared else 1 for place in places}
     assert sorted(getattr(layout, name) for name in FIELDS["reals"]) == list(range(layout.REALS))

@@ -44,7 +44,7 @@ def checked(preset: str = "r1", router: str | None = None, **keys: object) -> Su
 
 
 # A change of these is a change of the protocol, of the randomness or of the trace: say so in the changelog.
-GOLDEN = {
+EXPECTED_HASHES = {
     ("simsub", "gossipsub"): "ecc00bcf5823e6596706623e82b8e103",
     ("r1", "gossipsub"): "1d388ca6d1abbf03268245d32b0130da",
     ("r1", "randomsub"): "0cae31ad26d4cbbdc96d83dddaad3ca4",
@@ -52,9 +52,9 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize(("preset", "router"), GOLDEN)
+@pytest.mark.parametrize(("preset", "router"), EXPECTED_HASHES)
 def test_the_trace_is_the_same_on_every_machine(preset, router):
-    assert simulate(scenario(preset, router)).trace_hash == GOLDEN[preset, router]
+    assert simulate(scenario(preset, router)).trace_hash == EXPECTED_HASHES[preset, router]
 
 
 def test_other_seeds_make_other_traces():
@@ -70,7 +70,7 @@ def test_the_hash_seed_of_python_does_not_matter(hash_seed):
     )
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == GOLDEN["churn-30", "gossipsub"]
+    assert run.stdout.strip() == EXPECTED_HASHES["churn-30", "gossipsub"]
 
 
 def test_neither_checker_nor_listener_nor_folder_change_the_trace(tmp_path):
@@ -89,7 +89,7 @@ def test_the_scenario_of_a_run_folder_makes_the_same_run(tmp_path):
     assert simulate(tmp_path / "run" / "scenario.toml").trace_hash == first.trace_hash
 
 
-def test_summary_and_trace_say_the_same(tmp_path):
+def test_summary_and_trace_agree(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     summary = Simulation(scenario("simsub", loss__rate=0.05), folder=folder).run().summary
     rows = with_derived(read_rows(tmp_path / "run"))
@@ -99,14 +99,14 @@ def test_summary_and_trace_say_the_same(tmp_path):
         PartKind(kind).name.lower(): count for kind, count in sent.items()
     }
     assert events[TraceEvent.DELIVER] == summary.deliver
-    # A copy the script hands to a node that has the message is a duplicate there too.
+    # A copy that the script sends to a node that has the message is a duplicate, too.
     assert events[TraceEvent.DUPLICATE] == summary.duplicates
     assert events[TraceEvent.PUBLISH] == summary.messages
 
 
 @pytest.mark.parametrize("engine", ["reference", "array"])
-def test_the_summary_says_what_nodes_sent_and_how_much_of_their_uplinks_that_took(tmp_path, engine):
-    """The script sends too, and is no node."""
+def test_the_summary_has_sent_bytes_and_the_used_shares_of_uplinks(tmp_path, engine):
+    """Bytes that the script sends count for no node."""
     folder = RunFolder.create(tmp_path / "run")
     keys = {"links__uplink_mbit": 0.1, "links__uplink_queue_bytes": 4000}
     summary = Simulation(scenario("simsub", **keys), folder=folder, engine=engine).run().summary
@@ -143,15 +143,17 @@ SETTINGS: tuple[dict[str, object], ...] = (
 )
 
 
-def pair(router: str, number: int) -> ParameterSet:
-    """Every router has every setting; gossipsub has all, and one other router each, after each change."""
+def router_and_keys(router: str, number: int) -> ParameterSet:
+    """Return a test case. After each change, gossipsub runs with every setting, and one other router with each; the
+    remaining pairs are thorough tests.
+    """
     keys, other = SETTINGS[number], OTHERS[number % len(OTHERS)]
     marks = () if router in ("gossipsub", other) else pytest.mark.thorough
     return pytest.param(router, keys, marks=marks, id=f"{'+'.join(keys) or 'plain'}-{router}")
 
 
 @pytest.mark.parametrize(
-    ("router", "keys"), [pair(router, number) for number in range(len(SETTINGS)) for router in ROUTERS]
+    ("router", "keys"), [router_and_keys(router, number) for number in range(len(SETTINGS)) for router in ROUTERS]
 )
 def test_no_run_breaks_an_invariant(router, keys):
     checked(router=router, **keys)
@@ -234,16 +236,16 @@ topic = "topic"
 """
 
 
-def test_backoffs_of_v11_are_said_and_kept(tmp_path):
-    """A leaving node sends a backoff of ten seconds; after rejoining it waits until the end, and is in the mesh."""
+def test_backoffs_of_v11_are_sent_and_kept(tmp_path):
+    """A leaving node sends a backoff of ten seconds. It rejoins, waits until the backoff ends, and grafts again."""
     file = tmp_path / "rejoined.toml"
     file.write_text(LEFT_AND_REJOINED, encoding="utf-8")
     rows: list[TraceRow] = []
     result = Simulation(load_scenario(file), check=True, listener=rows.append).run()
     assert result.problems == ()
     prunes = [row.bytes for row in rows if row.event == TraceEvent.SEND_RPC and row.kind == PartKind.PRUNE]
-    said = Prune("topic", 10, (PeerInfo(0), PeerInfo(1), PeerInfo(2)))
-    assert set(prunes) == {part_sizes(Rpc(control=Control(prune=(said,))))[0][2]}
+    expected = Prune("topic", 10, (PeerInfo(0), PeerInfo(1), PeerInfo(2)))
+    assert set(prunes) == {part_sizes(Rpc(control=Control(prune=(expected,))))[0][2]}
     grafts = [row.time_us for row in rows if row.event == TraceEvent.GRAFT and row.peer == 3]
     back = [time_us for time_us in grafts if time_us > 7_000_000]
     assert len(back) >= 4
@@ -302,8 +304,8 @@ def test_no_random_run_breaks_an_invariant(router, nodes, degree, messages, loss
 
 
 @pytest.mark.parametrize("engine", ["reference", "array"])
-def test_who_says_goodbye_leaves_its_topics_and_is_accepted(tmp_path, engine):
-    """A peer that is there gets the UNSUBSCRIBE and the PRUNE before it loses the connection."""
+def test_a_node_that_says_goodbye_sends_unsubscribe_and_prune_first(tmp_path, engine):
+    """A peer that is up handles the PRUNE before the connection ends."""
     keys = {"churn__away_share": 0.1, "churn__mean_session_s": 20, "churn__goodbye": "true"}
     folder = RunFolder.create(tmp_path / "run")
     Simulation(
@@ -312,14 +314,14 @@ def test_who_says_goodbye_leaves_its_topics_and_is_accepted(tmp_path, engine):
     rows = [TraceRow.from_codes(tuple(codes)) for codes in read_rows(tmp_path / "run").tolist()]
     downs = {(row.time_us, row.peer) for row in rows if row.event is TraceEvent.NODE_DOWN}
     went = {node for _, node in downs}
-    said = [row for row in rows if (row.time_us, row.peer) in downs and row.event is TraceEvent.SEND_RPC]
-    assert {row.kind for row in said} == {PartKind.UNSUBSCRIBE, PartKind.PRUNE}
-    assert {row.peer for row in said if row.kind is PartKind.UNSUBSCRIBE} == went
+    sent_at_end = [row for row in rows if (row.time_us, row.peer) in downs and row.event is TraceEvent.SEND_RPC]
+    assert {row.kind for row in sent_at_end} == {PartKind.UNSUBSCRIBE, PartKind.PRUNE}
+    assert {row.peer for row in sent_at_end if row.kind is PartKind.UNSUBSCRIBE} == went
     left = {(row.time_us, row.peer) for row in rows if row.event is TraceEvent.LEAVE}
     assert left == downs
     lost = {(row.peer, row.remote) for row in rows if row.event is TraceEvent.DROP_RPC}
     pruned = {(row.time_us, row.peer, row.remote) for row in rows if row.event is TraceEvent.PRUNE}
-    received = [row for row in said if row.kind is PartKind.PRUNE and row.remote not in went]
+    received = [row for row in sent_at_end if row.kind is PartKind.PRUNE and row.remote not in went]
     assert received
     for row in received:
         assert (row.peer, row.remote) not in lost
@@ -340,8 +342,8 @@ def test_no_messages():
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_what_applications_reject_is_due_to_no_node(router):
-    """Rejecting loses nothing that was due: half of the messages go no further than who publishes them, and peers."""
+def test_rejected_messages_do_not_lower_the_delivery_ratio(router):
+    """Half of the messages reach only peers of their publishers. They count for no node as undelivered."""
     accepting = checked(router=router, validation__delay_ms=1)
     rejecting = checked(router=router, validation__delay_ms=1, validation__reject_share=0.5)
     assert rejecting.deliver < 0.8 * accepting.deliver
@@ -366,8 +368,8 @@ def test_an_outside_router_plugs_in_by_its_import_path(monkeypatch):
     assert summary.delivery_ratio == 1.0
 
 
-def published_router(folder: Path, target: str) -> None:
-    """The files of an installed package that publishes the router `outside`."""
+def write_entry_point(folder: Path, target: str) -> None:
+    """Write the files of an installed package that has the router `outside` as an entry point."""
     about = folder / "outside-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
@@ -375,31 +377,33 @@ def published_router(folder: Path, target: str) -> None:
 
 
 def test_an_outside_router_plugs_in_by_its_entry_point(monkeypatch, tmp_path):
-    published_router(tmp_path, "echo_router:ECHO")
+    write_entry_point(tmp_path, "echo_router:ECHO")
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
     monkeypatch.syspath_prepend(tmp_path)
     assert checked(router="outside").sent["extension"] > 0
 
 
-def test_an_entry_point_that_leads_nowhere_is_said_in_one_line(monkeypatch, tmp_path):
-    published_router(tmp_path, "nowhere_at_all:ECHO")
+def test_a_broken_entry_point_is_reported_in_one_line(monkeypatch, tmp_path):
+    write_entry_point(tmp_path, "nowhere_at_all:ECHO")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ScenarioError, match="router 'outside' cannot be loaded: No module named"):
         scenario(router="outside")
 
 
-PUBLISHED = {
+SIMSUB_TABLES = {
     (100, 10, 1.0): {"graft": 380, "prune": 7, "iwant": 31, "publish": 6473, "ihave": 4402},
     (100, 100, 0.1): {"graft": 374, "prune": 8, "iwant": 163, "publish": 63351, "ihave": 4844},
 }
 
 
-FEW_MESSAGES, MANY_MESSAGES = PUBLISHED
+FEW_MESSAGES, MANY_MESSAGES = SIMSUB_TABLES
 
 
 @pytest.mark.parametrize("network", [FEW_MESSAGES, pytest.param(MANY_MESSAGES, marks=pytest.mark.thorough)])
-def test_the_published_tables_of_simsub_lie_among_our_runs(network):
-    """Every counter within four standard deviations of eight seeds; PRUNE, which is clumped, within their range."""
+def test_our_runs_agree_with_the_published_tables_of_simsub(network):
+    """Counters are within four standard deviations of our mean over eight seeds. PRUNEs come in groups, so their
+    published number must only be at most our maximum or 15.
+    """
     nodes, messages, delay = network
     runs = []
     for seed in range(1, 9):
@@ -414,7 +418,7 @@ def test_the_published_tables_of_simsub_lie_among_our_runs(network):
         assert summary.sent["connect"] == 10 * nodes
         assert summary.deliver == nodes * messages
         runs.append(summary.sent)
-    for kind, figure in PUBLISHED[network].items():
+    for kind, figure in SIMSUB_TABLES[network].items():
         counts = [sent[kind] for sent in runs]
         mean = sum(counts) / len(counts)
         deviation = (sum((count - mean) ** 2 for count in counts) / (len(counts) - 1)) ** 0.5
@@ -445,8 +449,8 @@ publishers = "subscribers"
 
 
 @pytest.mark.parametrize("router", ["floodsub", "randomsub"])
-def test_hellos_that_found_the_uplink_full_arrive_later(tmp_path, router):
-    """A hello of 120 topics fills the uplink; the messages themselves all fit through it."""
+def test_hellos_that_a_full_uplink_refused_arrive_later(tmp_path, router):
+    """A hello of 120 topics fills the uplink's queue; all messages fit into it."""
     file = tmp_path / "crowded.toml"
     file.write_text(CROWDED_UPLINKS, encoding="utf-8")
     rows: list[TraceRow] = []

@@ -38,7 +38,7 @@ def test_seconds_become_exact_microseconds(written: float | Decimal, micros: int
 
 
 @given(st.integers(0, 10**15))
-def test_every_microsecond_can_be_said(micros: int):
+def test_every_microsecond_can_be_written(micros: int):
     assert scaled(Decimal(micros).scaleb(-6), 1_000_000) == micros
 
 

@@ -19,7 +19,7 @@ from hearsay.sim.scenario.scenario_file import dump_scenario, load_scenario, pre
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes `file.toml` in a working directory of its own, and whatever other files are given."""
+    """Return a function that writes `file.toml` and other files into a new working directory."""
     monkeypatch.chdir(tmp_path)
 
     def write(text: str | bytes, **others: str) -> Path:
@@ -108,7 +108,7 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), BAD_FILES, ids=range(len(BAD_FILES)))
-def test_a_mistake_has_its_place(here: Callable[..., Path], text: str | bytes, expected: list[str]):
+def test_a_mistake_is_reported_with_its_place(here: Callable[..., Path], text: str | bytes, expected: list[str]):
     assert problems(here(text)) == expected
 
 
@@ -223,7 +223,7 @@ def test_a_rule_broken_by_two_layers_names_the_key_that_breaks_it(here: Callable
     ]
 
 
-def test_another_router_keeps_what_it_knows(here: Callable[..., Path]):
+def test_another_router_keeps_the_keys_that_it_knows(here: Callable[..., Path]):
     file = here("preset = 'ipns'\n[router]\nseen_ttl_ms = 77\n")
     flood = load_scenario(file, router="floodsub").router
     assert (flood.kind, flood.preset, flood.parameters.seen_ttl_ms) == ("floodsub", "r1", 77)

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files knows what the sections know."""
+"""The JSON Schema of scenario files has all sections, keys, ranges and descriptions."""
 
 from __future__ import annotations
 

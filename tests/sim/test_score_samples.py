@@ -1,4 +1,4 @@
-"""The scores that routers give their peers are sampled now and then, and at the end."""
+"""Samples of the scores of peers, taken every `scores.every_s` seconds and at the end of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scores(rows: list[TraceRow], event: TraceEvent) -> list[tuple[int, int | Non
     return [(row.time_us, row.peer, row.remote, number_of(row.bytes or 0)) for row in rows if row.event == event]
 
 
-def test_every_pair_of_connected_peers_each_time_and_at_the_end():
+def test_a_sample_has_the_scores_of_all_connected_pairs():
     rows, _ = run(router=SCORES, scores={"every_s": 4})
     found = scores(rows, TraceEvent.SCORE)
     connections = sum(row.event == TraceEvent.ADD_PEER for row in rows)
@@ -42,7 +42,7 @@ def test_every_pair_of_connected_peers_each_time_and_at_the_end():
     assert found == sorted(found)
 
 
-def test_the_parts_add_up():
+def test_the_parts_of_a_score_add_up():
     rows, _ = run(router=SCORES, scores={"every_s": 4})
     parts = [TraceEvent.SCORE_TOPICS, TraceEvent.SCORE_P5, TraceEvent.SCORE_P6, TraceEvent.SCORE_P7]
     summed: Counter[tuple[int, int | None, int | None]] = Counter()
@@ -52,7 +52,7 @@ def test_the_parts_add_up():
     whole = scores(rows, TraceEvent.SCORE)
     assert any(number for *_, number in whole)
     assert all(summed[time, peer, remote] == number for time, peer, remote, number in whole)
-    assert {number for _, _, remote, number in whole if remote == 4} == {-30.0}  # rust weighs opinions by ten
+    assert {number for _, _, remote, number in whole if remote == 4} == {-30.0}  # rust's weight of ratings is 10
 
 
 def test_a_sample_changes_nothing_else():
@@ -61,7 +61,7 @@ def test_a_sample_changes_nothing_else():
     assert [row for row in sampled if row.event < TraceEvent.SCORE] == plain
 
 
-def test_routers_without_scores_say_none():
+def test_routers_without_scores_have_no_samples():
     population = [{"share": 0.5, "router": {}}]
     rows, _ = run(router=SCORES, population=population, scores={"every_s": 4})
     judging = {row.peer for row in rows if row.event == TraceEvent.SCORE}
@@ -70,7 +70,7 @@ def test_routers_without_scores_say_none():
 
 @pytest.mark.parametrize("mesh_times", ["last-refresh", "now"])
 def test_both_engines_sample_the_same(mesh_times):
-    """Also where the time in a mesh counts up to the sample, and not to the last event of the router."""
+    """With `mesh_times = "now"` the time in a mesh is counted until the sample, not until the last refresh."""
     score = {**named_set("rust").to_mapping(), "mesh_times": mesh_times}
     settings = {**SETTINGS, "ratings": [], "router": {"score": score}, "scores": {"every_s": 2.3}}
     assert agree(make_plan(Scenario.model_validate(settings)))

@@ -1,4 +1,4 @@
-"""How a scenario says scores: single values of a preset's, tables for topics that are there, and what is refused."""
+"""Scores in scenarios: changed values of a preset, tables for topics, and mistakes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refused(overrides=(), path=None, preset=None):
 
 
 def test_one_value_of_a_presets_table_is_changed():
-    """Whatever the order in which the preset and the value are said."""
+    """The order of the preset and the value does not matter."""
     change = ("router.score.topics.0.topic_weight", "7")
     plain = load_scenario(None, "r1", [HARDENING]).router.parameters.score
     for overrides in ([HARDENING, change], [change, HARDENING]):
@@ -43,7 +43,7 @@ def test_one_value_of_a_populations_table_is_changed(tmp_path):
 
 
 def test_a_value_out_of_range_is_the_only_mistake():
-    """Nothing is said of other parameters that need a score, since there is one."""
+    """Parameters that need a score are not reported as mistakes, because the preset has one."""
     label = "--set router.score.topics.0.topic_weight=-1"
     changes = [HARDENING, ("router.opportunistic_graft_ticks", "60"), ("router.score.topics.0.topic_weight", "-1")]
     assert refused(changes, preset="r1") == [f"{label}: must be in 0…1000000000"]
@@ -59,7 +59,7 @@ def test_mistakes_in_a_file_have_the_lines_of_their_tables(tmp_path):
     ("topic", "found"),
     [("topic", True), ("any", True), ("topik", False), ("t", False)],
 )
-def test_a_table_is_for_a_topic_that_is_there(tmp_path, topic, found):
+def test_a_table_must_name_a_topic_of_the_scenario(tmp_path, topic, found):
     file = tmp_path / "scores.toml"
     file.write_text(SCORE.format(topic=topic, weight=1), encoding="utf-8")
     if found:
@@ -70,7 +70,7 @@ def test_a_table_is_for_a_topic_that_is_there(tmp_path, topic, found):
 
 
 @pytest.mark.parametrize("name", ["blocks", "/eth2/x/blocks/ssz"])
-def test_a_table_is_for_rows_of_topics_and_for_those_of_which_it_is_a_part(tmp_path, name):
+def test_a_table_may_name_a_group_of_topics_or_a_part_of_a_name(tmp_path, name):
     file = tmp_path / "scores.toml"
     topics = f'[[topics]]\nname = "{name}"\ncount = 1\n'
     file.write_text(SCORE.format(topic="blocks", weight=1) + topics, encoding="utf-8")
@@ -78,14 +78,14 @@ def test_a_table_is_for_rows_of_topics_and_for_those_of_which_it_is_a_part(tmp_p
 
 
 def test_tables_of_a_preset_need_no_topics(tmp_path):
-    """Ethereum's are for topics that this network has not; and what is resolved comes back."""
+    """Tables of the preset `ethereum` name topics that this scenario lacks. Its dump can be loaded."""
     made = load_scenario(None, "r1", [("router.preset", "ethereum"), ("router.validators", "51000")])
     file = tmp_path / "again.toml"
     file.write_text(dump_scenario(made), encoding="utf-8")
     assert load_scenario(file) == made
 
 
-def test_scores_are_written_down_only_if_a_user_keeps_them():
+def test_samples_of_scores_need_a_router_with_scores():
     every = ("scores.every_s", "5")
     assert refused([every], preset="r1") == ["--set scores.every_s=5: needs a router with scores (router.score)"]
     assert load_scenario(None, "r1", [HARDENING, every]).scores.every_us == 5_000_000
@@ -104,6 +104,6 @@ def test_a_routers_preset_is_no_preset_of_a_scenario():
         ([("router.preset", "ethereum"), ("router.validators", "5")], "must be an integer in 2048…100000000"),
     ],
 )
-def test_what_a_preset_is_not_made_from(overrides, problem):
+def test_a_wrong_argument_of_a_preset_is_refused(overrides, problem):
     [line] = refused(overrides, preset="r1")
     assert line == f"--set router.validators={overrides[1][1]}: {problem}"

@@ -1,4 +1,4 @@
-"""The line of every key: a hand-written text with all of TOML's forms, and whatever tomli_w writes."""
+"""Line numbers of TOML keys: in a text with all forms of TOML, and in random texts."""
 
 import tomllib
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ DOCUMENTS = st.dictionaries(
 
 
 @given(DOCUMENTS, st.booleans())
-def test_every_path_is_found_and_the_line_says_its_key(document: dict[str, object], multiline: bool):
+def test_every_path_is_found_and_its_line_contains_the_key(document: dict[str, object], multiline: bool):
     text = tomli_w.dumps(document, multiline_strings=multiline)
     found = locate_lines(text)
     assert set(found) == {path for path, _ in paths(tomllib.loads(text))}
@@ -118,7 +118,7 @@ def test_every_path_is_found_and_the_line_says_its_key(document: dict[str, objec
 
 
 @given(st.lists(st.integers(0, 5), min_size=1), st.integers(0, 3))
-def test_values_stand_where_the_line_says(gaps: list[int], indent: int):
+def test_values_are_on_the_reported_lines(gaps: list[int], indent: int):
     text = ""
     expected: dict[KeyPath, int] = {}
     for number, gap in enumerate(gaps):

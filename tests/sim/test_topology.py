@@ -1,4 +1,4 @@
-"""Tests of which node dials which: shape, bounds, and the same draws whether made one by one or many at once."""
+"""Topologies: which node dials which. Also: many draws at once equal single draws."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def pairs(targets: list[list[int]]) -> set[tuple[int, int]]:
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 90), st.integers(0, 100), st.integers(0, 9))
-def test_no_self_no_repetition_in_range(kind: str, nodes: int, degree: int, seed: int):
+def test_a_node_dials_different_other_nodes(kind: str, nodes: int, degree: int, seed: int):
     targets = dial(seed, topology=kind, nodes=nodes, degree=degree)
     assert len(targets) == nodes
     for node, others in enumerate(targets):
@@ -39,7 +39,7 @@ def test_the_degree_is_exact(kind: str, nodes: int, degree: int):
     assert {len(others) for others in dial(topology=kind, nodes=nodes, degree=degree)} == {min(degree, nodes - 1)}
 
 
-def test_random_is_the_core_s_distinct():
+def test_random_dials_equal_the_draws_of_the_core():
     randomness = Randomness(5)
     assert dial(5, nodes=300, degree=12) == [
         randomness.distinct(12, 300, node, Purpose.TOPOLOGY, node) for node in range(300)
@@ -117,7 +117,7 @@ def test_distinct_for_any_count(count: int, bound: int, exclude: int):
 
 
 @given(st.lists(st.tuples(st.integers(0, MASK), st.integers(0, MASK)), min_size=1), st.integers(0, MASK))
-def test_draws_of_arrays_are_the_core_s(rows: list[tuple[int, int]], word: int):
+def test_draws_of_arrays_equal_those_of_the_core(rows: list[tuple[int, int]], word: int):
     randomness = Randomness(3)
     table = np.array(rows, dtype=np.uint64)
     drawn = draw_array(randomness, Purpose.LINK_CUT, (word,), table[:, 0], table[:, 1])

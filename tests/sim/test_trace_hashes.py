@@ -1,6 +1,6 @@
-"""Tests of what the simulator does, event for event: a change of a line here has its reason in the commit.
+"""Trace hashes of presets and routers. A hash covers every row of the trace; both engines must give it.
 
-The hash of a trace covers every row. Both engines give it.
+A commit that changes a hash gives the reason.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ CASES = [(*case, expected, engine) for case, expected in HASHES.items() for engi
 
 
 @pytest.mark.parametrize(("preset", "changes", "router", "expected", "engine"), CASES)
-def test_a_trace_is_what_it_was(preset, changes, router, expected, engine):
+def test_a_trace_has_its_recorded_hash(preset, changes, router, expected, engine):
     scenario = load_scenario(None, preset, changes, router=router)
     assert simulate(scenario, engine=engine).trace_hash == expected

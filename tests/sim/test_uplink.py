@@ -1,4 +1,4 @@
-"""Uplinks: RPCs leave one after the other, and IDONTWANT overtakes what waits."""
+"""Uplinks: RPCs leave one after the other, and IDONTWANT overtakes RPCs that wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def waiting(number: int, urgent: bool = False) -> WaitingRpc:
     return WaitingRpc(link, RpcReceived(0, Rpc()), (), number, 0, 100, urgent)
 
 
-def test_idontwant_goes_ahead_of_all_but_its_own_kind():
+def test_idontwant_goes_ahead_of_other_rpcs():
     uplink = Uplink(0, in_order=False)
     for number, urgent in ((1, False), (2, False), (3, True), (4, False), (5, True)):
         uplink.queue_up(waiting(number, urgent), 0)
@@ -46,7 +46,7 @@ def test_an_idle_uplink_is_free_now():
         (Rpc(control=Control(graft=(Graft("t"),))), False),
     ],
 )
-def test_what_is_urgent(rpc, urgent):
+def test_only_rpcs_of_idontwant_alone_are_urgent(rpc, urgent):
     assert is_only_idontwant(RpcReceived(0, rpc)) == urgent
 
 
@@ -59,7 +59,7 @@ NARROW = {
     "links.uplink_mbit": 10,
     "linger_s": 8,
 }
-TELLS = {"router__idontwant_threshold_bytes": 1000}
+WITH_IDONTWANT = {"router__idontwant_threshold_bytes": 1000}
 
 
 def run(**keys: object) -> tuple[list[TraceRow], Simulation]:
@@ -80,7 +80,7 @@ def arrival_us(row: TraceRow) -> int:
 
 
 def test_idontwant_spares_copies_where_uplinks_are_narrow():
-    (plain_rows, plain), (idontwant_rows, with_idontwant) = run(), run(**TELLS)
+    (plain_rows, plain), (idontwant_rows, with_idontwant) = run(), run(**WITH_IDONTWANT)
     assert plain.delivered == with_idontwant.delivered == 240
     plain_bytes, idontwant_bytes = (
         sum(row.bytes or 0 for row in sent(rows, PartKind.PUBLISH)) for rows in (plain_rows, idontwant_rows)
@@ -89,10 +89,10 @@ def test_idontwant_spares_copies_where_uplinks_are_narrow():
     assert with_idontwant.recorder.duplicates < plain.recorder.duplicates
 
 
-def test_what_waits_is_withdrawn():
+def test_unwanted_copies_that_wait_are_withdrawn():
     (idontwant_rows, with_idontwant), (fewer_rows, fewer) = (
-        run(**TELLS),
-        run(**TELLS, router__withdraw_unwanted="true"),
+        run(**WITH_IDONTWANT),
+        run(**WITH_IDONTWANT, router__withdraw_unwanted="true"),
     )
     assert fewer.delivered == with_idontwant.delivered
     assert fewer.recorder.duplicates < with_idontwant.recorder.duplicates
@@ -111,42 +111,42 @@ def test_what_waits_is_withdrawn():
 
 def test_withdrawing_keeps_the_rest_of_an_rpc():
     uplink = Uplink(0, in_order=False)
-    whole, gone = waiting(1), waiting(2)
-    uplink.queue_up(whole, 0)
-    uplink.queue_up(gone, 0)
-    uplink.shorten(whole, whole.event, ((0, 0, 0, 0, 10, 1, 0),), 30)
-    uplink.shorten(gone, gone.event, (), 0)
-    assert (uplink.waiting, uplink.free_us) == ([whole], 30)
+    shorter, empty = waiting(1), waiting(2)
+    uplink.queue_up(shorter, 0)
+    uplink.queue_up(empty, 0)
+    uplink.shorten(shorter, shorter.event, ((0, 0, 0, 0, 10, 1, 0),), 30)
+    uplink.shorten(empty, empty.event, (), 0)
+    assert (uplink.waiting, uplink.free_us) == ([shorter], 30)
 
 
-def test_an_idontwant_arrives_before_copies_that_were_asked_for_earlier():
-    rows, _ = run(**TELLS, workload__interval_s=0.05)
+def test_an_idontwant_arrives_before_copies_that_were_sent_earlier():
+    rows, _ = run(**WITH_IDONTWANT, workload__interval_s=0.05)
     copies = sent(rows, PartKind.PUBLISH)
     overtaking = [
-        said
-        for said in sent(rows, PartKind.IDONTWANT)
+        idontwant
+        for idontwant in sent(rows, PartKind.IDONTWANT)
         if any(
-            (copy.peer, copy.remote) == (said.peer, said.remote)
-            and copy.time_us < said.time_us
-            and arrival_us(copy) > arrival_us(said)
+            (copy.peer, copy.remote) == (idontwant.peer, idontwant.remote)
+            and copy.time_us < idontwant.time_us
+            and arrival_us(copy) > arrival_us(idontwant)
             for copy in copies
         )
     ]
     assert overtaking
 
 
-def test_no_idontwant_waits_for_more_than_what_is_being_sent():
-    rows, _ = run(**TELLS, links__latency="constant", links__value_ms=10)
+def test_an_idontwant_waits_only_for_the_rpc_that_is_being_sent():
+    rows, _ = run(**WITH_IDONTWANT, links__latency="constant", links__value_ms=10)
     whole_us = 30_200 * 8 // 10
     longest = {
         kind: max((row.delay_us or 0) - 10_000 for row in sent(rows, kind))
         for kind in (PartKind.IDONTWANT, PartKind.PUBLISH)
     }
-    assert longest[PartKind.IDONTWANT] < 1.5 * whole_us  # one copy that is being sent, and others of its kind
+    assert longest[PartKind.IDONTWANT] < 1.5 * whole_us  # one copy that is being sent, and RPCs with IDONTWANT
     assert longest[PartKind.PUBLISH] > 3 * whole_us
 
 
-def test_what_waits_at_the_end_is_in_the_trace():
+def test_rpcs_that_wait_at_the_end_are_in_the_trace():
     rows, simulation = run(linger_s=0, workload__interval_s=0.02)
     kinds = [PartKind(kind) for kind, count in enumerate(simulation.recorder.sent) if count]
     assert [len(sent(rows, kind)) for kind in kinds] == [count for count in simulation.recorder.sent if count]

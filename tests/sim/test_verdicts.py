@@ -1,4 +1,4 @@
-"""Tests of which messages are invalid, for which nodes, and how far they get."""
+"""Invalid messages: which messages are invalid for which nodes, and how far they are forwarded."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def rows(invalid: str, **keys: object) -> tuple[list[TraceRow], Simulation]:
 @pytest.mark.parametrize(("verdict", "reason"), [("reject", Reason.REJECTED), ("ignore", Reason.IGNORED)])
 def test_an_invalid_message_goes_one_hop(verdict, reason):
     found, simulation = rows(f"[{{listed = [1, 2, 3, 4, 5, 6, 7, 8], verdict = '{verdict}'}}]")
-    of = {each.message: each.publisher for each in simulation.plan.publications}
-    invalid = {message for message, publisher in of.items() if 1 <= publisher <= 8}
+    publisher_of = {each.message: each.publisher for each in simulation.plan.publications}
+    invalid = {message for message, publisher in publisher_of.items() if 1 <= publisher <= 8}
     assert 3 < len(invalid) < 30
     assert {row.message for row in found if row.event == TraceEvent.REJECT} == invalid
     assert {row.reason for row in found if row.event == TraceEvent.REJECT} == {reason}
     assert simulation.engine.figures().refused == len(invalid)
     delivered = Counter(row.message for row in found if row.event == TraceEvent.DELIVER)
-    assert {delivered[message] for message in invalid} == {1}  # at who publishes it
-    assert {delivered[message] for message in of if message not in invalid} == {30}
+    assert {delivered[message] for message in invalid} == {1}  # at the publisher
+    assert {delivered[message] for message in publisher_of if message not in invalid} == {30}
 
 
-def test_what_is_invalid_is_due_to_no_node():
+def test_invalid_messages_do_not_count_as_undelivered():
     _, simulation = rows("[{share = 0.5}]")
     assert simulation.engine.figures().eligible == simulation.engine.figures().reached > 0
 
 
-def test_its_own_kind_forwards_it():
+def test_nodes_of_the_same_entry_forward_their_invalid_messages():
     kind = "listed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
     found, simulation = rows(f"[{{{kind}, forwards_invalid = true}}]")
-    of = {each.message: each.publisher for each in simulation.plan.publications}
-    invalid = {message for message, publisher in of.items() if 1 <= publisher <= 10}
+    publisher_of = {each.message: each.publisher for each in simulation.plan.publications}
+    invalid = {message for message, publisher in publisher_of.items() if 1 <= publisher <= 10}
     taken = [row for row in found if row.event == TraceEvent.DELIVER and row.message in invalid]
     assert {row.peer for row in taken} == set(range(1, 11))
     assert len(taken) > 3 * len(invalid)
-    assert any(row.remote not in (None, of[row.message or 0]) for row in taken), "no node forwarded any"
+    assert any(row.remote not in (None, publisher_of[row.message or 0]) for row in taken), "no node forwarded any"
 
 
 def test_topics_and_shares_of_messages():

@@ -1,4 +1,4 @@
-"""Tests of what some nodes of the array engine were handed, given to real routers: they do the same."""
+"""Witnesses: real routers get the calls of some nodes of the array engine, and must take the same actions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_real_routers_repeat_what_witnesses_did(text):
 
 
 @pytest.mark.thorough
-def test_the_bench_says_what_it_received(monkeypatch, capsys):
+def test_the_bench_prints_its_counts(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["witness_nodes.py", "--nodes", "60", "--messages", "2", "--witnesses", "5"])
     assert witness_nodes.main() == 0
     assert capsys.readouterr().out.startswith("5 witnesses of 60 nodes, preset r1: ")
