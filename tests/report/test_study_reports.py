@@ -17,7 +17,7 @@ from hearsay.report.study_page import write_study_report
 from hearsay.report.svg import scale_of_axis, scale_of_values
 from hearsay.report.what_ran import seed_words
 from hearsay.studies.axes import Base, axis_of_values
-from hearsay.studies.comparison import ComparisonRequest, compare, sides
+from hearsay.studies.comparison import ComparisonRequest, compare, study_of_sides
 from hearsay.studies.packs import Row
 from hearsay.studies.results import values_at
 from hearsay.studies.runner import Swept
@@ -207,7 +207,7 @@ def write_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]:
     a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
     asked = ComparisonRequest("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
     b = a.with_settings([("loss.rate", "0.4")])
-    study, points = sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
+    study, points = study_of_sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
     results = results_of(study, points)
     write_comparison_report(compare(points, results), asked, points, results, folder / "report.html")
     return asked, results

@@ -219,7 +219,7 @@ def test_a_rule_broken_by_two_layers_names_the_key_that_breaks_it(here: Callable
         "file.toml:3: router.degree_low = 7: must not be above degree (6)"
     ]
     assert problems(None, ("router.degree", 4), preset="ipns") == [
-        "preset ipns: router.degree_low = 5: must not be above degree (4)"
+        "--set router.degree=4: router.degree_low = 5 (preset ipns): must not be above degree (4)"
     ]
 
 
@@ -233,7 +233,7 @@ def test_another_router_keeps_the_keys_that_it_knows(here: Callable[..., Path]):
     again = load_scenario(file, None, [("router.degree_low", 3)], router="meshsub").router.parameters.to_mapping()
     assert again["degree_low"] == 3
     assert problems(file, router="foo") == [
-        "--router foo: no router 'foo'; use one of "
+        "no router 'foo'; use one of "
         "episub, floodsub, gossipsub, meshsub, randomsub, or an import path module:attribute"
     ]
 

@@ -18,15 +18,15 @@ from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
     Verdict,
+    base_named,
     by_itself_words,
     compare,
     figure_named,
     interval_words,
     overall_words,
     short_verdict,
-    side,
     side_words,
-    sides,
+    study_of_sides,
     verdict_words,
 )
 from hearsay.studies.packs import BY_NAME
@@ -38,7 +38,7 @@ TINY = (("network.nodes", 12), ("network.degree", 3), ("workload.messages", 2), 
 
 
 def compared(a: Base, b: Base, seeds: int, *, same_seeds: bool = True) -> dict[str, FigureComparison]:
-    study, points = sides(a, b, ("A", "B"), seeds, same_seeds=same_seeds, engine="auto")
+    study, points = study_of_sides(a, b, ("A", "B"), seeds, same_seeds=same_seeds, engine="auto")
     return {line.figure.name: line for line in compare(points, results_of(study, points))}
 
 
@@ -55,7 +55,7 @@ def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
 def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_of_100_cases():
     """Forty comparisons with seeds of their own; two false calls are to be expected."""
     base = Base(preset="r1", settings=TINY)
-    study, _ = sides(Base(preset="r1"), Base(preset="r1"), ("A", "B"), 2, same_seeds=False, engine="auto")
+    study, _ = study_of_sides(Base(preset="r1"), Base(preset="r1"), ("A", "B"), 2, same_seeds=False, engine="auto")
     called = 0
     for number in range(40):
         first = number * 12
@@ -113,7 +113,9 @@ def test_words():
 
 def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
     r1 = Base(preset="r1")
-    _, (a, b) = sides(r1, r1.with_settings([("router.degree", 9)]), ("A", "B"), 2, same_seeds=True, engine="auto")
+    _, (a, b) = study_of_sides(
+        r1, r1.with_settings([("router.degree", 9)]), ("A", "B"), 2, same_seeds=True, engine="auto"
+    )
     results = {a.run_name(seed): {"error": None, "hops_mean": 3.0 + seed} for seed in a.seeds}
     results |= {b.run_name(seed): {"error": "boom"} for seed in b.seeds}
     (line,) = compare([a, b], results, ["hops_mean"])
@@ -131,14 +133,14 @@ def test_a_figure_is_found_by_its_name():
 
 def test_what_is_no_scenario_is_said():
     with pytest.raises(StudyError, match=r"r2: no such file, and no such preset; there are churn-30"):
-        side("r2")
+        base_named("r2")
 
 
 def test_the_command_tells_what_is_kept(tmp_path):
     """The runs are in the folder, so no Spark is needed."""
     a = Base(preset="r1", settings=TINY)
     b = a.with_settings([("router.degree", 9), ("router.degree_low", 8)])
-    study, points = sides(a, b, ("A", "B"), 5, same_seeds=True, engine="auto")
+    study, points = study_of_sides(a, b, ("A", "B"), 5, same_seeds=True, engine="auto")
     StudyFolder.open(tmp_path / "out").add(results_of(study, points).values())
     both = [f"--both={key}={value}" for key, value in TINY]
     changes = ("--set", "router.degree=9", "--set", "router.degree_low=8")
@@ -158,7 +160,7 @@ def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp
     for loss in ("0.3", "0.4"):
         asked = ComparisonRequest("r1", None, ("router.degree=9",), (*both, f"loss.rate={loss}"), 3)
         base = a.with_settings([("loss.rate", loss)])
-        study, points = sides(
+        study, points = study_of_sides(
             base, base.with_settings([("router.degree", 9)]), asked.names, 3, same_seeds=True, engine="auto"
         )
         StudyFolder.open(tmp_path / "sweeps" / asked.folder_name).add(results_of(study, points).values())

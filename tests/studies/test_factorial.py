@@ -17,10 +17,10 @@ from hearsay.studies.factorial import (
     Effect,
     changed_words,
     effects,
-    noticed,
+    insignificant_words,
     planned,
     side_names,
-    unnoticed_words,
+    significant_effects,
 )
 from hearsay.studies.packs import COMPARED
 from hearsay.studies.results import StudyFolder
@@ -73,7 +73,7 @@ def test_intervals_without_0_that_are_not_significant_are_counted():
     words = (
         f"Not significant, although 0 is not in the interval: {len(without_0)} of {len(found)}, which may be chance."
     )
-    assert unnoticed_words(found).endswith(words)
+    assert insignificant_words(found).endswith(words)
 
 
 def test_three_settings_have_eight_sides():
@@ -139,8 +139,10 @@ def test_the_page_has_a_chart_with_an_axis_for_each_metric(simulated, tmp_path):
     found = effects(plan.points, results, lines)
     write_comparison_report(lines, asked, plan.points, results, tmp_path / "report.html", plan.changed, found)
     section = (tmp_path / "report.html").read_text(encoding="utf-8").split('id="effects"')[1].split("</section>")[0]
-    assert section.count("change, % of A&#x27;s mean (of a share: points)</text>") == len(noticed(found)) > 0
-    assert section.count("<b>X × Y</b>") == len(noticed(found))
+    assert (
+        section.count("change, % of A&#x27;s mean (of a share: points)</text>") == len(significant_effects(found)) > 0
+    )
+    assert section.count("<b>X × Y</b>") == len(significant_effects(found))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_the_page_has_a_chart_with_an_axis_for_each_metric(simulated, tmp_path):
         (
             ("--set", "router.degree=20", "--set", "router.degree_high=30"),
             "factorial: a setting without the others: "
-            "preset r1: router.degree_high = 12: must not be below degree (20)",
+            "--set router.degree=20: router.degree_high = 12 (preset r1): must not be below degree (20)",
         ),
     ],
 )

@@ -137,7 +137,7 @@ def test_numbers_are_those_of_the_call(problem, found):
         ({"engine": "fast"}, 'hill.toml: engine = "fast": must be one of auto, reference, array'),
         ({"aim": "latency_p99_ms"}, "aim needs vary; without it, write this into the tune file"),
         ({"bounds": "bytes_per_node<=1"}, "bounds needs vary; without it, write this into the tune file"),
-        ({"overrides": {"network.nodes": 0}}, "--set network.nodes=0: must be in 1…100000000"),
+        ({"overrides": {"network.nodes": 0}}, "overrides: network.nodes = 0: must be in 1…100000000"),
     ],
 )
 def test_mistakes_next_to_a_file(problem, tmp_path, wrong, said):

@@ -50,8 +50,7 @@ def load_scenario(
     Raise `ScenarioError`, whose `problems` has a line for each mistake.
     """
     path, preset = (None, None) if name is None else scenario_file.find_scenario(name)
-    changes = _changes(overrides, seed)
-    return scenario_file.load_scenario(path, preset, changes, router=router)
+    return scenario_file.load_scenario(path, preset, *_changes(overrides, seed), router=router)
 
 
 def simulate(
@@ -76,7 +75,7 @@ def simulate(
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, overrides, router=router, seed=seed)
     elif overrides or router is not None or seed is not None:
-        scenario = scenario_file.change_scenario(scenario, _changes(overrides, seed), router=router)
+        scenario = scenario_file.change_scenario(scenario, *_changes(overrides, seed), router)
     place = None if out is None else Path(out)
     result = run_on_fitting_engine(scenario, engine, out=place, threads=threads, check=check, listener=on_row)
     if result.problems:
@@ -84,8 +83,10 @@ def simulate(
     return result.summary
 
 
-def _changes(overrides: Mapping[str, object] | None, seed: int | None) -> list[tuple[str, object]]:
-    return [*(overrides or {}).items(), *([] if seed is None else [("seed", seed)])]
+def _changes(given: Mapping[str, object] | None, seed: int | None) -> tuple[list[tuple[str, object]], dict[str, str]]:
+    """Return pairs of key and value, and by key the parameter that gives the value: `overrides` or `seed`."""
+    given, of_seed = given or {}, {} if seed is None else {"seed": seed}
+    return [*given.items(), *of_seed.items()], dict.fromkeys(given, "overrides") | dict.fromkeys(of_seed, "seed")
 
 
 class ScoreCheck:

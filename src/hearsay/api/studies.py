@@ -17,7 +17,7 @@ from hearsay.api.table import Table
 from hearsay.number_text import plain
 from hearsay.pipeline.spark.settings import Where
 from hearsay.sim.scenario.reading import read_text
-from hearsay.studies import comparison
+from hearsay.studies import LAST_FIRST_SEED, comparison
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.comparison import ComparisonRequest, FigureComparison, figure_named, overall_words, verdict_words
 from hearsay.studies.factorial import Effect, effects, planned
@@ -61,7 +61,7 @@ def sweep(
     """
     own_axes = [(key, value_text(list(values))) for key, values in (axes or {}).items()]
     own_seeds = None if seeds is None else tuple(range(1, seeds + 1) if isinstance(seeds, int) else seeds)
-    wanted = load_study(Path(study)).changed(own_axes, texts_of(overrides), own_seeds, engine)
+    wanted = load_study(Path(study)).changed(own_axes, texts_of(overrides), own_seeds, engine, ("axes", "overrides"))
     points = points_of(wanted)
     with closing(StudyFolder.open(FOLDER / wanted.name if out is None else Path(out))) as folder:
         folder.write_text("study.toml", read_text(Path(study)))
@@ -138,13 +138,13 @@ def compare(
     """
     if not 2 <= seeds <= comparison.MOST_SEEDS:
         raise StudyError([f"seeds = {seeds}: must be in 2…{comparison.MOST_SEEDS}"])
-    if not 0 <= first_seed <= comparison.LAST_FIRST_SEED:
-        raise StudyError([f"first_seed = {first_seed}: must be in 0…{comparison.LAST_FIRST_SEED}"])
+    if not 0 <= first_seed <= LAST_FIRST_SEED:
+        raise StudyError([f"first_seed = {first_seed}: must be in 0…{LAST_FIRST_SEED}"])
     of_b, of_both = (tuple(f"{key}={value}" for key, value in texts_of(given)) for given in (changes, both))
     asked = ComparisonRequest(
         str(a), None if b is None else str(b), of_b, of_both, seeds, not paired, engine, first_seed, factorial
     )
-    plan = planned(asked)
+    plan = planned(asked, ("both", "changes"))
     with closing(StudyFolder.open(FOLDER / asked.folder_name if out is None else Path(out))) as folder:
         swept = make_runs(plan.study, plan.points, folder, Where(master, remote), progress)
     lines = comparison.compare(plan.points, swept.results)
@@ -245,7 +245,7 @@ def make_runs(
 
 
 def texts_of(changes: Mapping[str, object] | None) -> list[tuple[str, str]]:
-    """Return pairs of a key and the text of its value, in the form of the option `--set`; an empty list for None."""
+    """Return pairs of a key and the text of its value: a string itself, other values as TOML. None has no pairs."""
     return [(key, value if isinstance(value, str) else value_text(value)) for key, value in (changes or {}).items()]
 
 

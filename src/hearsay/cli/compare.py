@@ -11,8 +11,7 @@ from hearsay.cli.arguments import GivenPath, Whole, settings_of
 from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark import spark_options
 from hearsay.cli.sweep import FOLDER, make_runs, print_failures, print_missing_runs
-
-LAST_FIRST_SEED = 10**15
+from hearsay.studies import LAST_FIRST_SEED
 
 
 @click.command("compare")
@@ -21,8 +20,10 @@ LAST_FIRST_SEED = 10**15
 @click.option("--seeds", type=Whole(2, 10_000), default=20, show_default=True, help="Number of seeds per side.")
 @click.option("--first-seed", type=Whole(0, LAST_FIRST_SEED), default=1, metavar="N",
               help="First seed (default 1). To confirm a result, give a seed above all that were used.")  # fmt: skip
-@click.option("--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of B.")
-@click.option("--both", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of A and B.")
+@click.option(
+    "--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of B; can be repeated."
+)
+@click.option("--both", multiple=True, metavar="SECTION.KEY=VALUE", help="Change a key of A and B; can be repeated.")
 @click.option("--factorial", is_flag=True, help="Also run every combination of the 2 or 3 changed settings.")
 @click.option("--unpaired", is_flag=True, help="Use different seeds for A and B.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), default="auto", show_default=True,

@@ -71,16 +71,19 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
               help="Change any key of the scenario; the last value for a key counts.")  # fmt: skip
 @click.option("--trace", type=click.Choice(["full", "none"]), default="full", show_default=True,
               help="Content of the trace in the run folder.")  # fmt: skip
-@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder.")
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Write a run folder at DIR.")
 @click.option("--rotate", type=Real(min=0.001), metavar="SECONDS",
-              help="Start a new trace file every N simulated seconds, for `hearsay analyze --follow`.")  # fmt: skip
+              help="Start new trace files every SECONDS of simulated time, for `analyze --follow`.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Check the invariants; exit 1 if one is broken. The array engine checks some of them for all "
               "nodes, and the others for 64 nodes.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--yes", is_flag=True, help="Run even if the estimate is over this machine's memory or over an hour.")
+@click.option("--yes", is_flag=True, help="Run even if an estimate exceeds this machine's memory or an hour.")
 def command(**options: Any) -> None:
-    """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1)."""
+    """Simulate SCENARIO (a TOML file) or a preset (default: the preset r1).
+
+    Options such as --nodes and --set replace values of the scenario.
+    """
     from hearsay.sim.plan.engines import CHECKED_NODES, choose_engine, estimate, warnings
     from hearsay.sim.scenario.scenario_file import dump_scenario
     from hearsay.sim.simulate import InvariantViolation
@@ -132,16 +135,17 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
     from hearsay.sim.scenario.layers import OPTION_KEYS
     from hearsay.sim.scenario.scenario_file import load_scenario, preset_names
 
-    overrides = settings_of(options["overrides"])
+    overrides, origins = settings_of(options["overrides"]), dict[str, str]()
     for flag, key in OPTION_KEYS.items():
         if options.get(flag) is not None:
             overrides.append((key, str(options[flag])))
+            origins[key] = f"--{flag.replace('_', '-')}"
     if options["scenario"] is not None and options["preset"] is not None:
         raise WrongInput('give a scenario file or --preset, not both (a file may say preset = "…")')
     given: Path | None = options["scenario"]
     if given is not None and str(given) in preset_names() and not given.exists():
         raise WrongInput(f"{given}: no such file; did you mean --preset {given}?")
-    return load_scenario(given, options["preset"], overrides, router=options["router"])
+    return load_scenario(given, options["preset"], overrides, router=options["router"], origins=origins)
 
 
 def _run(

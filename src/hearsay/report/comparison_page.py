@@ -22,7 +22,14 @@ from hearsay.studies.comparison import (
     uplink_words,
     verdict_words,
 )
-from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, side_names, unnoticed_words
+from hearsay.studies.factorial import (
+    LETTERS,
+    Effect,
+    changed_words,
+    insignificant_words,
+    side_names,
+    significant_effects,
+)
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
 from hearsay.studies.results import values_at
@@ -96,10 +103,10 @@ def _effects(changed: Sequence[str], found: Sequence[Effect]) -> Html:
     """Draw the effects of the changed settings: alone, on average, and together. Each metric has its own axis."""
     legend = [tag("li", tag("b", f"{letter} "), text) for letter, text in zip(LETTERS, changed, strict=False)]
     charts: list[Html] = []
-    for title, of_metric in noticed(found).items():
+    for title, of_metric in significant_effects(found).items():
         forest = _forest([(effect.name, effect.verdict, effect.line) for effect in of_metric], _EFFECT_AXIS)
         charts.append(tag("div", tag("h3", title), forest, class_="card"))
-    words = [tag("p", text, class_="faint") for text in (unnoticed_words(found), notes()["effects"]) if text]
+    words = [tag("p", text, class_="faint") for text in (insignificant_words(found), notes()["effects"]) if text]
     return section("Effect of each setting", "effects", tag("ul", *legend, class_="facts"), *charts, *words)
 
 

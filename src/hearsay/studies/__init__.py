@@ -8,3 +8,6 @@ Terms:
 * A run is a simulation of a point with one seed. Its result is a row: metrics, or the error of a failed run.
 * A pack is a list of runs that one process or one task of Spark executes one after the other.
 """
+
+LAST_FIRST_SEED = 10**15
+"""Largest first seed of a comparison. A tuning uses only smaller seeds, so that its results can be compared again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -27,8 +26,6 @@ Setting: TypeAlias = tuple[str, object]
 Texts: TypeAlias = Sequence[tuple[str, str]]
 """Pairs of a key of a scenario and the text of that key's value, as in options such as `--set KEY=VALUE`."""
 
-_OVERRIDE = re.compile(r"--set ([^=]+)=(.*)", re.DOTALL)
-_UNKNOWN = re.compile(r".*: (unknown key.*)", re.DOTALL)
 _PATHS = ("network.edges_file", "links.regions_file")
 
 
@@ -66,7 +63,9 @@ class Base:
     """The router that replaces the scenario's own; None keeps that."""
     settings: tuple[Setting, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The origins of settings, by key: texts such as FILE:LINE, with which error messages begin."""
+    """The origins of settings, by key: an option, a Python parameter, or FILE:LINE. Error messages begin with the
+    origin.
+    """
 
     @classmethod
     def of(cls, table: BaseTable, folder: Path, key_lines: KeyLines, *path: str | int) -> Base:
@@ -80,37 +79,24 @@ class Base:
         file = None if table.file is None else folder / table.file
         return cls(file, table.preset, router or None, settings, origins)
 
-    def with_settings(self, settings: Sequence[Setting], origins: Mapping[str, str] | None = None) -> Base:
-        """Return a copy of the base with these settings, which override earlier ones. `origins` are their origins.
-        Error messages about a setting without an origin name the option `--set`.
-        """
-        set_now = dict(settings)
-        before = {key: place for key, place in self.origins.items() if key not in set_now}
-        return replace(self, settings=(*self.settings, *settings), origins={**before, **(origins or {})})
+    def with_settings(self, settings: Sequence[Setting], origin: str = "--set") -> Base:
+        """Return a copy of the base with these settings, which override earlier ones and have the origin `origin`."""
+        origins = {**self.origins, **dict.fromkeys(dict(settings), origin)}
+        return replace(self, settings=(*self.settings, *settings), origins=origins)
 
     def at(self, axes: Sequence[Axis], steps: Sequence[int]) -> Base:
         """Return a copy of the base with one step of each axis. `steps` has the index of the step on each axis."""
         base = self
         for axis, step in zip(axes, steps, strict=True):
-            settings = axis.settings(step)
-            base = base.with_settings(settings, {key: axis.places[step] for key, _ in settings})
+            base = base.with_settings(axis.settings(step), axis.origins[step])
         return base
 
     def scenario(self) -> Scenario:
-        """Load the scenario. Raise `StudyError` with a line for each invalid value, and its origin if known."""
+        """Load the scenario. Raise `StudyError` with a line for each invalid value."""
         try:
-            return load_scenario(self.file, self.preset, self.settings, router=self.router)
+            return load_scenario(self.file, self.preset, self.settings, router=self.router, origins=self.origins)
         except ScenarioError as error:
-            raise StudyError(self._explained(problem) for problem in error.problems) from None
-
-    def _explained(self, problem: str) -> str:
-        override = _OVERRIDE.fullmatch(problem)
-        if override is None or override[1] not in self.origins:
-            return problem
-        origin, key = self.origins[override[1]], override[1]
-        unknown = _UNKNOWN.fullmatch(override[2])
-        # An unknown key is the same mistake for every value of an axis. Without the value, it is reported once.
-        return f"{origin}: {key} = {override[2]}" if unknown is None else f"{origin}: {key}: {unknown[1]}"
+            raise StudyError(error.problems) from None
 
 
 def _resolved(setting: Setting, folder: Path) -> Setting:
@@ -130,8 +116,8 @@ class Axis:
     keys: tuple[str, ...]
     steps: tuple[tuple[object, ...], ...]
     labels: tuple[str, ...]
-    places: tuple[str, ...]
-    """The origin of each step: a text such as FILE:LINE, with which error messages begin."""
+    origins: tuple[str, ...]
+    """The origin of each step, as in `Base.origins`."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
@@ -284,9 +270,9 @@ def _each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
 Axes = Annotated[tuple[AxisTable, ...], AfterValidator(_each_key_on_one_axis)]
 
 
-def axis_of_values(key: str, values: Sequence[object], place: str) -> Axis:
-    """Return an axis of one key with these values. Error messages about the values begin with `place`."""
-    return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (place,) * len(values))
+def axis_of_values(key: str, values: Sequence[object], origin: str) -> Axis:
+    """Return an axis of one key with these values. `origin` is the origin of each value, as in `Base.origins`."""
+    return Axis(key, (key,), tuple((value,) for value in values), tuple(map(_label, values)), (origin,) * len(values))
 
 
 def _spread(start: Decimal, end: Decimal, count: int, *, log: bool) -> list[object]:

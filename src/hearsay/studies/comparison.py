@@ -26,7 +26,6 @@ from hearsay.studies.statistics import Difference, holm, paired, unpaired
 from hearsay.studies.study_file import Study
 
 MOST_SEEDS = 10_000
-LAST_FIRST_SEED = 10**15
 
 
 class Verdict(StrEnum):
@@ -66,7 +65,7 @@ def figure_named(figures: Sequence[FigureComparison], name: str) -> FigureCompar
     return by_name[name]
 
 
-def side(name: str) -> Base:
+def base_named(name: str) -> Base:
     """Return the base for the scenario file or preset `name`. Raise `StudyError` if there is neither."""
     try:
         return Base(*find_scenario(name))
@@ -74,7 +73,7 @@ def side(name: str) -> Base:
         raise StudyError(error.problems) from None
 
 
-def sides(
+def study_of_sides(
     a: Base,
     b: Base,
     names: tuple[str, str],

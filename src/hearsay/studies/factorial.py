@@ -28,9 +28,9 @@ from hearsay.studies.comparison import (
     ComparisonRequest,
     FigureComparison,
     Verdict,
+    base_named,
     short_verdict,
-    side,
-    sides,
+    study_of_sides,
     with_verdicts,
 )
 from hearsay.studies.packs import Row
@@ -88,18 +88,20 @@ class Effect:
         return words.get(self.line.verdict, short_verdict(self.line))
 
 
-def planned(asked: ComparisonRequest) -> Planned:
-    """Return the plan of a comparison. Raise `StudyError` if there is nothing to compare, if a scenario is invalid,
-    or if a factorial is requested that is impossible.
+def planned(asked: ComparisonRequest, names: tuple[str, str] = ("--both", "--set")) -> Planned:
+    """Return the plan of a comparison. `names` are the options or parameters that gave `asked.both` and
+    `asked.changes`, for messages. Raise `StudyError` if there is nothing to compare, if a scenario is invalid, or if
+    the requested factorial is impossible.
     """
     if asked.b is None and not asked.changes and not asked.unpaired:
-        raise StudyError(["nothing to compare: name a second scenario, or settings that B changes (--set, changes)"])
+        raise StudyError([f"nothing to compare: name a second scenario, or settings that B changes ({names[1]})"])
     both, changes = _pairs(asked.both), _pairs(asked.changes)
-    a = side(asked.a).with_settings(both)
-    b = side(asked.a if asked.b is None else asked.b).with_settings([*both, *changes])
+    ends = asked.a, asked.a if asked.b is None else asked.b
+    a, b = (base_named(name).with_settings(both, names[0]) for name in ends)
+    b = b.with_settings(changes, names[1])
     seeds = {"same_seeds": not asked.unpaired, "first_seed": asked.first_seed}
-    sides_with = partial(sides, a, b, asked.names, asked.seeds, engine=asked.engine, **seeds)
-    study, points = sides_with()
+    study_with = partial(study_of_sides, a, b, asked.names, asked.seeds, engine=asked.engine, **seeds)
+    study, points = study_with()
     settings = _differences(points[0], points[-1], dict(changes) if asked.b is None else None)
     changed = [f"{key}={value if isinstance(value, str) else value_text(value)}" for key, value in settings]
     if not asked.factorial:
@@ -109,15 +111,15 @@ def planned(asked: ComparisonRequest) -> Planned:
     if not 2 <= len(settings) <= len(LETTERS):
         raise StudyError([plain(f"factorial: B changes {plural(len(settings), 'setting')}; must be 2 or 3")])
     if point_of(a.with_settings(settings), points[0].seeds, ()).name != points[-1].name:
-        raise StudyError(["factorial: A with the settings that differ is not B; name B's settings with --set"])
+        raise StudyError([f"factorial: A with the settings that differ is not B; give B's settings with {names[1]}"])
     between = {
         f"{asked.names[0]} with {', '.join(changed[place] for place in subset)}": a.with_settings(
-            [settings[place] for place in subset]
+            [settings[place] for place in subset], names[1]
         )
         for subset in subsets(len(settings))[1:-1]
     }
     try:
-        return Planned(*sides_with(between=between), changed)
+        return Planned(*study_with(between=between), changed)
     except StudyError as error:
         raise StudyError(
             f"factorial: a setting without the others: {problem}" for problem in error.problems
@@ -160,8 +162,8 @@ def effects(points: Sequence[Point], results: Mapping[str, Row], lines: Sequence
     return found
 
 
-def noticed(found: Sequence[Effect]) -> dict[str, list[Effect]]:
-    """Return by metric title all effects on the metric, for the metrics with at least one significant effect."""
+def significant_effects(found: Sequence[Effect]) -> dict[str, list[Effect]]:
+    """Return all effects on each metric that has at least one significant effect, by the title of the metric."""
     by_title: dict[str, list[Effect]] = {}
     for effect in found:
         by_title.setdefault(effect.line.figure.title, []).append(effect)
@@ -182,11 +184,11 @@ def changed_words(asked: ComparisonRequest, changed: Sequence[str]) -> str:
     return f"{words} --factorial runs each alone, too." if offered else words
 
 
-def unnoticed_words(found: Sequence[Effect]) -> str:
+def insignificant_words(found: Sequence[Effect]) -> str:
     """Return a sentence that names the metrics without a significant effect, and one with the number of effects that
     are not significant although their interval excludes 0. Leave out a sentence without content.
     """
-    shown = noticed(found)
+    shown = significant_effects(found)
     titles = [title for title in dict.fromkeys(each.line.figure.title for each in found) if title not in shown]
     words = f"No significant effect in: {', '.join(titles)}." if titles else ""
     chance = sum(each.line.verdict is Verdict.UNDETECTED and each.line.by_itself for each in found)

@@ -54,30 +54,33 @@ class Study:
     question: str = ""
     """The question that the study answers, for reports."""
 
-    def changed(self, axes: Texts, settings: Texts, seeds: tuple[int, ...] | None, engine: str | None) -> Self:
+    def changed(
+        self, axes: Texts, settings: Texts, seeds: tuple[int, ...] | None, engine: str | None,
+        names: tuple[str, str] = ("--axis", "--set"),
+    ) -> Self:  # fmt: skip
         """Return a copy of the study with changes. `axes` are keys of axes with TOML arrays of new values; `settings`
-        change the base scenario. If `seeds` or `engine` is None, it stays the same. Raise `StudyError` for an invalid
-        axis.
+        change the base scenario. If `seeds` or `engine` is None, it stays the same. `names` are the options or
+        parameters that give `axes` and `settings`, for messages. Raise `StudyError` for an invalid axis.
         """
         study = self
         for key, text in axes:
-            study = study.with_values(key, text)
-        seeds = study.seeds if seeds is None else seeds
-        return replace(study, base=study.base.with_settings(settings), seeds=seeds, engine=engine or study.engine)
+            study = study.with_values(key, text, names[0])
+        base, seeds = study.base.with_settings(settings, names[1]), study.seeds if seeds is None else seeds
+        return replace(study, base=base, seeds=seeds, engine=engine or study.engine)
 
-    def with_values(self, key: str, text: str) -> Self:
+    def with_values(self, key: str, text: str, name: str = "--axis") -> Self:
         """Return a copy of the study with other values on the axis whose only key is `key`. `text` is a TOML array.
-        Raise `StudyError` if there is no such axis, or if the values are invalid.
+        Raise `StudyError`, whose messages begin with `name`, if there is no such axis, or if the values are invalid.
         """
         values = parse_value(text)
-        label = f"--axis {key}={text if isinstance(values, str) else shown_value(values)}"
+        label = f"{name} {key}={text if isinstance(values, str) else shown_value(values)}"
         owners = [axis.name for axis in self.axes if axis.keys == (key,)]
         if not owners:
             single = ", ".join(axis.keys[0] for axis in self.axes if len(axis.keys) == 1) or "none"
             raise StudyError([f"{label}: no axis has this key alone; axes with one key: {single}"])
         if not isinstance(values, list) or not values:
-            raise StudyError([f"{label}: write the values as an array, as in --axis '{key}=[1, 2]'"])
-        changed = axis_of_values(key, values, label)  # pyright: ignore[reportUnknownArgumentType]
+            raise StudyError([f"{label}: write the values as an array, such as [1, 2]"])
+        changed = axis_of_values(key, values, name)  # pyright: ignore[reportUnknownArgumentType]
         if len(set(changed.labels)) < len(changed.labels):
             raise StudyError([f"{label}: a value is repeated"])
         axes = tuple(changed if axis.keys == (key,) else axis for axis in self.axes)

@@ -16,7 +16,7 @@ from hearsay.studies.comparison import (
     side_words,
     uplink_words,
 )
-from hearsay.studies.factorial import LETTERS, Effect, changed_words, noticed, unnoticed_words
+from hearsay.studies.factorial import LETTERS, Effect, changed_words, insignificant_words, significant_effects
 from hearsay.studies.packs import BY_NAME, COMPARED
 from hearsay.studies.results import values_at
 from hearsay.studies.runner import Swept
@@ -106,9 +106,9 @@ def _effects_text(changed: Sequence[str], found: Sequence[Effect], sentence: Cal
     if not found:
         return
     yield "\n".join(sentence(f"{letter}: {text}") for letter, text in zip(LETTERS, changed, strict=False))
-    shown = [each for effects in noticed(found).values() for each in effects]
+    shown = [each for effects in significant_effects(found).values() for each in effects]
     rows = [[each.line.figure.heading, each.name, interval_words(each.line), each.verdict] for each in shown]
     if rows:
         yield table_text(["", "", "change (95 % interval)", "verdict"], rows, left=2)
-    if words := unnoticed_words(found):
+    if words := insignificant_words(found):
         yield sentence(words)

@@ -193,7 +193,7 @@ def with_return(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
 def _changed(scenario: Scenario, update: dict[str, Section | tuple[Section, ...]]) -> Scenario:
     """Return the scenario with new values. Raise `Refused` if it is not valid by the checks for scenario files."""
     try:
-        return change_scenario(scenario.model_copy(update=update), ())
+        return change_scenario(scenario.model_copy(update=update), (), {})
     except ScenarioError as error:
         raise Refused("; ".join(error.problems)) from None
 

@@ -1,7 +1,7 @@
 """The layers of a scenario, merged into one document, with the origin of every value for error messages.
 
-A *layer* sets some values of a scenario: a preset, a file, or an override (`--set`). A layer is *below* those that
-are added after it.
+A *layer* sets some values of a scenario: a preset, a file, or an override (such as `--set`). A layer is *below* those
+that are added after it.
 
 Rules:
 
@@ -11,11 +11,13 @@ Rules:
   has. If a layer names a preset of a router, no router parameters of layers below remain.
 * `mistakes` turns the validation errors of pydantic into mistakes of a document: path, value and broken rule.
 * The message about a mistake begins with the origin of the value: `file.toml:12: network.nodes = -3: must be in
-  1…100000000`, or `--set network.nodes=-3: must be …`.
+  1…100000000`, or `--set network.nodes=-3: must be …`. If the broken rule names a key of an override, the message
+  begins with the override.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -34,6 +36,8 @@ from hearsay.sim.scenario.scenario import Scenario
 from hearsay.sim.scenario.values import near_key, unknown_key
 from hearsay.text import dotted, shown_value
 
+_ARRAY, _TABLE = "must be an array", "must be a table"
+_WRONG_TYPES = {"tuple_type": _ARRAY, "list_type": _ARRAY, "model_type": _TABLE, "dict_type": _TABLE}
 UnknownKey: TypeAlias = Callable[[KeyPath, object], str]
 """A function that returns the message for an unknown key. Its arguments are the path and the value of the key."""
 FILE_KEYS = (("network", "edges_file"), ("links", "regions_file"))
@@ -75,14 +79,10 @@ def mistakes(error: ValidationError, unknown: UnknownKey) -> Iterator[Mistake]:
                 yield _mistake(path, None, "is required")
             case "extra_forbidden":
                 yield _mistake(path, value, unknown(path, value))
-            case "tuple_type" | "list_type":
-                yield _mistake(path, value, "must be an array")
-            case "model_type" | "dict_type":
-                yield _mistake(path, value, "must be a table")
             case _ if path[-1:] == ("[key]",):
                 yield _mistake(path[:-1], None, found["msg"])
-            case _:
-                yield _mistake(path, value, found["msg"])
+            case kind:
+                yield _mistake(path, value, _WRONG_TYPES.get(kind, found["msg"]))
 
 
 def known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
@@ -116,14 +116,11 @@ def replace_router(document: Mapping[str, object], kind: str) -> Document:
     try:
         definition = find_router(kind)
     except ValueError as error:
-        raise ScenarioError([f"--router {kind}: {error}"]) from None
-    replaced: Document = {"kind": kind}
-    old = document.get("router", {})
-    if isinstance(old, Mapping):
-        for key, value in cast("Mapping[str, object]", old).items():
-            if key in definition.parameters.names() or (key == "preset" and value in definition.presets):
-                replaced[key] = value
-    return {**document, "router": replaced}
+        raise ScenarioError([str(error)]) from None
+    old, names = document.get("router"), definition.parameters.names()
+    values = cast("Document", old).items() if isinstance(old, Mapping) else ()
+    kept = {key: value for key, value in values if key in names or (key == "preset" and value in definition.presets)}
+    return {**document, "router": {"kind": kind, **kept}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +128,10 @@ class Origin:
     """The layer that sets a value, and the line of the value if the layer is a file."""
 
     label: str
-    """The beginning of a message about the value: `FILE:LINE`, the name of the layer, or `--set KEY=VALUE`. The last
-    one contains the value."""
+    """The beginning of a message about the value: `FILE:LINE` or the name of the layer; for an override, a text with
+    its key and value, such as `--set KEY=VALUE`."""
     path: KeyPath | None = None
-    """The key that `--set` names; None in other layers."""
+    """The key of an override; None in other layers."""
     line: int = 0
     """The line of the key in the file; 0 if the layer is no file."""
 
@@ -142,14 +139,17 @@ class Origin:
 class Layers:
     """The document that is merged from the layers so far, and the origin of each value in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Create the document without layers. `places` has by key the place of its override, for messages: an option
+        (default: `--set`), a Python parameter, or FILE:LINE.
+        """
+        self._places = places
         self.document: Document = {}
         self._origins: dict[KeyPath, Origin] = {(): Origin("scenario")}
 
     def add(self, document: Document, label: str, lines: Mapping[KeyPath, int] | None = None) -> None:
         """Add a layer with this document. `lines` has the lines of its keys if it comes from a file."""
-        router = document.get("router")
-        if isinstance(router, dict):
+        if isinstance(router := document.get("router"), dict):
             self.change_router(cast("Document", router))
         origin = self._origins[()] = Origin(label)
         self.document = self._merge(self.document, document, ())
@@ -158,12 +158,13 @@ class Layers:
             self._origins[path] = Origin(f"{label}:{line}", None, line) if line else origin
 
     def override(self, key: str, value: object) -> None:
-        """Set one value, as `--set` does. A string is parsed as a TOML value if it is one.
+        """Set one value. A string is parsed as a TOML value if it is one.
 
         Raise `ScenarioError` if `key` is not the dotted path of a key, such as `network.nodes` or `topics.0.name`.
         """
-        given = value if isinstance(value, str) else shown_value(value)
-        label = f"--set {key}={given}".replace("\n", "\\n")
+        origin = self._places.get(key, "--set")
+        given = (value if isinstance(value, str) else shown_value(value)).replace("\n", "\\n")
+        label = f"{origin} {key}={given}" if origin.startswith("-") else f"{origin}: {key} = {given}"
         path = tuple(int(part) if part.isascii() and part.isdigit() else part for part in key.split("."))
         if "" in path or isinstance(path[0], int):
             raise ScenarioError([f"{label}: {key!r} is not the path of a key, such as network.nodes"])
@@ -179,10 +180,9 @@ class Layers:
 
     def change_router(self, upper: Mapping[str, object]) -> None:
         """Remove the router parameters that must not remain if the router table `upper` is added (see the rules)."""
-        router = self.document.get("router")
-        if not isinstance(router, dict):
+        below = cast("Document | None", self.document.get("router"))
+        if not isinstance(below, dict):
             return
-        below = cast("Document", router)
         if "preset" in upper:
             below = {"kind": below["kind"]} if "kind" in below else {}
             self.document = {**self.document, "router": below}
@@ -196,12 +196,26 @@ class Layers:
         after all other messages."""
         found: list[tuple[int, str]] = []
         for mistake in mistakes(error, partial(_unknown, self._router_keys())):
-            path, subject = mistake.path, mistake.subject
-            origin = self._origin(path)
+            path, subject, origin = mistake.path, mistake.subject, self._origin(mistake.path)
+            label = origin.label
             if origin.path is not None and origin.path[: len(path)] == path:
                 subject = "" if origin.path == path else f"{dotted(path)}: "
-            found.append((origin.line, f"{origin.label}: {subject}{mistake.rule}"))
+            elif origin.path is None and (other := self._override_in(mistake)):
+                label, subject = other.label, f"{subject.removesuffix(': ')} ({label}): "
+            if mistake.rule.startswith("unknown key") and not label.startswith("-"):
+                label = label.partition(" = ")[0]  # the same for all values of an axis, which `all_of` reports once
+            found.append((origin.line, f"{label}: {subject}{mistake.rule}"))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
+
+    def _override_in(self, mistake: Mistake) -> Origin | None:
+        """Return the override whose key the rule of a mistake names; None if there is none. A rule names a key of the
+        same table without the name of the table.
+        """
+        words = re.findall(r"[\w.]+", mistake.rule)
+        for path, origin in self._origins.items():
+            if origin.path == path and dotted(path[-1:] if path[:-1] == mistake.path[:-1] else path) in words:
+                return origin
+        return None
 
     def _copy_preset_list(self, path: KeyPath, label: str) -> None:
         """If the path leads to an element of a list that only a router's preset has, copy the list into the document,
@@ -249,8 +263,7 @@ class Layers:
         return merged
 
     def _forget_below(self, path: KeyPath) -> None:
-        for known in [known for known in self._origins if known[: len(path)] == path]:
-            del self._origins[known]
+        self._origins = {known: one for known, one in self._origins.items() if known[: len(path)] != path}
 
 
 def _paths(value: object, path: KeyPath) -> Iterator[KeyPath]:

@@ -196,8 +196,7 @@ def parse(text: str, label: str) -> Document:
 def parse_file(path: Path) -> tuple[Document, dict[KeyPath, int]]:
     """Return the document of a TOML file, and the line of each of its keys. Raise `ScenarioError` as `parse` does."""
     text = read_text(path)
-    document = parse(text, str(path))
-    return document, locate_lines(text)
+    return parse(text, str(path)), locate_lines(text)
 
 
 def parse_value(text: object) -> object:

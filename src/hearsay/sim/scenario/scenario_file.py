@@ -3,11 +3,11 @@
 Rules:
 
 * A scenario is merged from layers, and a later layer overrides an earlier one (`layers.py`). The layers are: the
-  defaults, a preset, the file, `--router`, and `--set` (an *override*). A file names the preset that it starts from
-  with `preset = "…"` at its top.
+  defaults, a preset, the file, `--router`, and *overrides* (such as `--set`). A file names the preset that it starts
+  from with `preset = "…"` at its top.
 * All mistakes are reported at once, one in each line. Files that the scenario names are also read, and their bad
   lines are reported.
-* Paths in a scenario file are relative to its folder, and paths of `--set` to the working directory.
+* Paths in a scenario file are relative to its folder, and paths of overrides to the working directory.
 * `dump_scenario` writes every key that has a value. A scenario that is loaded from its output is equal.
 
 The schema is for editors. It is made from the sections, and has keys, types, ranges, allowed strings and
@@ -17,13 +17,14 @@ descriptions. It lacks the rules between keys, which are checked when a scenario
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import tomli_w
@@ -51,8 +52,7 @@ _PRESETS = files("hearsay").joinpath("sim", "scenario", "presets")
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets in alphabetical order."""
-    names = (entry.name for entry in _PRESETS.iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    return tuple(sorted(entry.name[:-5] for entry in _PRESETS.iterdir() if entry.name.endswith(".toml")))
 
 
 def preset_text(name: str) -> str:
@@ -79,16 +79,18 @@ def load_scenario(
     path: Path | None = None,
     preset: str | None = None,
     overrides: Sequence[tuple[str, object]] = (),
+    origins: Mapping[str, str] = MappingProxyType({}),
     *,
     router: str | None = None,
 ) -> Scenario:
     """Return the scenario that is merged from these layers.
 
-    `preset` replaces the preset that the file names. `overrides` are pairs of a dotted key and a value. Raise
-    `ScenarioError` with all mistakes.
+    `preset` replaces the preset that the file names. `overrides` are pairs of a dotted key and a value. `origins` has
+    by key the origin of its override, for messages: an option (default: `--set`), a Python parameter, or FILE:LINE.
+    Raise `ScenarioError` with all mistakes.
     """
     problems: list[str] = []
-    layers = Layers()
+    layers = Layers(origins)
     document, lines = parse_file(path) if path is not None else ({}, {})
     own_preset = document.pop("preset", None)
     if preset is None and own_preset is not None:
@@ -111,11 +113,11 @@ def load_scenario(
 
 
 def change_scenario(
-    scenario: Scenario, overrides: Sequence[tuple[str, object]], *, router: str | None = None
+    scenario: Scenario, overrides: Sequence[tuple[str, object]], origins: Mapping[str, str], router: str | None = None
 ) -> Scenario:
     """Return a copy of the scenario with the values of `overrides` and, unless `router` is None, with this kind of
-    router. Raise `ScenarioError` with all mistakes."""
-    layers = Layers()
+    router. `origins` are those of `load_scenario`. Raise `ScenarioError` with all mistakes."""
+    layers = Layers(origins)
     layers.add(parse(dump_scenario(scenario), "scenario"), "scenario")
     if router is not None:
         layers.document = replace_router(layers.document, router)
@@ -157,12 +159,9 @@ def _checked(layers: Layers, overrides: Sequence[tuple[str, object]], problems: 
 
 def _resolve_paths(document: Document, folder: Path) -> None:
     for section, key in FILE_KEYS:
-        table = document.get(section)
-        if isinstance(table, dict):
-            values = cast("Document", table)
-            name = values.get(key)
-            if isinstance(name, str) and name:
-                values[key] = str((folder / name).absolute())
+        table = cast("Document | None", document.get(section))
+        if isinstance(table, dict) and isinstance(name := table.get(key), str) and name:
+            table[key] = str((folder / name).absolute())
 
 
 def _file_problems(scenario: Scenario) -> list[str]:

@@ -111,8 +111,8 @@ class Space:
         first = [0] * len(self.axes)
         first[number] = step
         self._base.at(self.axes, first).scenario()
-        axis = self.axes[number]
-        raise StudyError([f"{axis.places[step]}: {axis.labels[step]} is in no valid combination with the other axes"])
+        origin, label = self.axes[number].origins[step], self.axes[number].labels[step]
+        raise StudyError([f"{origin}: {label} is in no valid combination with the other axes"])
 
 
 def spaces(tuning: Tuning) -> list[Space]:

@@ -22,10 +22,10 @@ from hearsay.metrics import Metric
 from hearsay.sim.scenario.reading import Document, ScenarioError, parse_value, read_text
 from hearsay.sim.scenario.scenario_file import find_scenario, preset_names
 from hearsay.sim.scenario.values import broken, integer_in, one_of
+from hearsay.studies import LAST_FIRST_SEED
 from hearsay.studies.axes import Axes, Axis, AxisTable, Base, BaseTable, Texts
 from hearsay.studies.budgets import BoundsOfFigures, Budget
 from hearsay.studies.checked_file import KeyLines, StudyError, checked, read_checked
-from hearsay.studies.comparison import LAST_FIRST_SEED
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.study_file import RunsFile, Seeds, Study
 from hearsay.text import shown_value
@@ -34,6 +34,7 @@ MOST_FRESH_SEEDS = 10_000
 MOST_RUNS = 1_000_000
 MOST_FINAL_SEEDS = 1_000_000
 LAST_SEED = LAST_FIRST_SEED - 2 * MOST_FRESH_SEEDS - MOST_FINAL_SEEDS
+"""Largest seed in a file. Fresh seeds, final seeds and `Tuning.never_seen_seed` follow the seeds of the file."""
 FINALISTS = 5
 """Maximum number of points in the finals."""
 _TIMES_SEEDS = 4
@@ -102,7 +103,7 @@ class TuneFile(RunsFile):
     bounds: BoundsOfFigures = Field(default={})
     """The bounds of each metric, by the name of the metric."""
     conditions: AxisTable | None = None
-    """An axis whose values are not yours to choose, such as churn. Each value gets its own answer."""
+    """An axis whose values you cannot choose, such as churn. The search finds an answer for each value."""
     seeds: Seeds = tuple(range(1, 13))
     """Seeds of a point: a number N for the seeds 1 to N, or an array. A point that cannot be the best gets fewer."""
     fresh_seeds: Annotated[int, integer_in(2, MOST_FRESH_SEEDS)] = 20
@@ -192,7 +193,12 @@ def asked_tuning(
         alone.append(f"{path}: is a preset; add what to search: {both}")
     if alone:
         raise StudyError(alone)
-    return load_tuning(path, changes).changed((), settings, None, None), read_text(path)
+    return load_tuning(path, changes).changed((), settings, None, None, _names(prefix)), read_text(path)
+
+
+def _names(prefix: str) -> tuple[str, str]:
+    """Return the names for `Study.changed`: options, or parameters of the Python function if `prefix` is empty."""
+    return ("--axis", "--set") if prefix else ("axes", "overrides")
 
 
 def _bounds_option(prefix: str) -> str:
@@ -248,7 +254,7 @@ def _declared(
     name = f"{Path(scenario).stem}-{sha256(asked.encode()).hexdigest()[:8]}"
     key_lines = KeyLines("the tuning", {})
     table = checked(document, key_lines, TuneFile, Path())
-    return _tuning(table, key_lines, Path(), name).changed((), settings, None, None), text
+    return _tuning(table, key_lines, Path(), name).changed((), settings, None, None, _names(prefix)), text
 
 
 def _axis(option: str, key: str, values: str, problems: list[str]) -> Document:
