@@ -142,8 +142,12 @@ def test_a_heap_that_cannot_be_is_reported_before_spark_starts(tmp_path, heap):
         (("r1",), "r1: no such file; did you mean --preset r1?"),
         (
             ("--preset", "filecoin", "--nodes", 12),
-            "preset filecoin: timed.9.node = 95: must be below network.nodes (12), and so must 11 more; "
-            "all need network.nodes = 96 or more",
+            "--nodes network.nodes=12: timed.9.node = 95 (preset filecoin): must be below network.nodes (12), "
+            "and so must 11 more; all need network.nodes = 96 or more",
+        ),
+        (
+            ("--preset", "r1", "--set", "loss.rate=0.1", "--set", "loss.rate=0.2"),
+            "--set loss.rate=0.2: loss.rate is given twice; give it once",
         ),
     ],
 )

@@ -183,6 +183,16 @@ def test_packs_follow_what_was_measured():
     assert queue.seconds_left() == pytest.approx(len(queue) * 0.5)
 
 
+def test_the_end_is_not_before_the_end_of_the_longest_pack():
+    queue = RunQueue(tasks(9), {"p": 60.0})
+    pack = queue.take(8)
+    assert queue.seconds_to_end([pack], 8) == (8 * 60 + 30) / 8
+    while queue.take(8):
+        pass
+    assert queue.seconds_to_end([pack], 8) == 30
+    assert queue.seconds_to_end([], 8) == 0
+
+
 def test_runs_whose_task_died_go_alone():
     queue = RunQueue(tasks(3), {"p": 0.01})
     queue.requeue_separately(queue.take(1))

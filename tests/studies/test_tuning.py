@@ -149,6 +149,15 @@ def test_a_run_that_fails_is_no_answer_and_stops_nothing(problem, tmp_path):
     assert tuned(path, tmp_path / "out", again=True).made == len(done.failures)
 
 
+def test_failed_runs_of_the_base_on_fresh_seeds_are_failures(problem, tmp_path):
+    path = problem.with_name("failing_base.toml")
+    text = problem.read_text().replace(RANGE, "values = [5, 6]", 1).replace(RANGE, "values = [3, 4]", 1)
+    path.write_text(text.replace("router.degree = 5", "router.degree = 5\nrouter.x = 13"))
+    done = tuned(path, tmp_path / "out")
+    start, _ = done.searches[0].confirmed
+    assert {row["run"] for row in done.failures} == {*done.searches[0].start.run_names, *start.run_names}
+
+
 @pytest.mark.thorough
 def test_bounds_that_nothing_meets_are_one_line(problem, tmp_path):
     path = problem.with_name("hopeless.toml")

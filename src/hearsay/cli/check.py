@@ -10,13 +10,14 @@ import click
 from hearsay.cli.arguments import GivenPath
 from hearsay.cli.ending import CommandFailed, print_json
 from hearsay.cli.spark import spark_options
-from hearsay.cli.sweep import FOLDER, make_runs, print_failures
+from hearsay.cli.sweep import FOLDER, make_runs, print_failures, print_plan
 
 
 @click.command("check")
 @click.argument("budget", type=GivenPath(path_type=Path))
 @click.option("--out", type=GivenPath(path_type=Path), metavar="DIR",
               help=f"Folder of runs and tables (default: {FOLDER}/check-BUDGET).")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the planned runs and exit.")
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
@@ -29,8 +30,12 @@ def command(**options: Any) -> None:
 
     path: Path = options["budget"]
     study, points, cases = load_budgets(path)
-    folder = StudyFolder.open(options["out"] or Path(FOLDER) / f"check-{path.stem}")
+    place: Path = options["out"] or Path(FOLDER) / f"check-{path.stem}"
+    folder = StudyFolder.open_for_reading(place) if options["dry_run"] else StudyFolder.open(place)
     sweep = Sweep(study, points, folder, again=True)
+    if options["dry_run"]:
+        print_plan(sweep, options["where"])
+        return
     swept = make_runs(sweep, options["where"])
     found = judgements(cases, points, swept.results)
     if options["as_json"]:

@@ -39,9 +39,9 @@ _REPEATED = {"vary": "--vary", "bounds": "--bound", "settings": "--set", "axes":
               help=f"Folder of runs, tables and the report (default: {FOLDER}/STUDY).")  # fmt: skip
 @click.option("--seeds", type=Whole(1, 100_000), metavar="N", help="Use the seeds 1 to N.")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
-              help="Change any key of the base scenario.")  # fmt: skip
+              help="Change any key of the base scenario; can be repeated.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, metavar="SECTION.KEY=[VALUES]",
-              help="Use these values on the axis that has this key.")  # fmt: skip
+              help="Use these values on the axis that has this key; can be repeated.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Replace the engine of the study.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME",
               help="Print this metric and its 95 % interval, not the usual metrics; can be repeated.")  # fmt: skip
@@ -71,7 +71,7 @@ def command(**options: Any) -> None:
         folder.write_text("study.toml", read_text(path))
     print_damaged_files(folder)
     if options["dry_run"]:
-        _print_plan(sweep, options["where"])
+        print_plan(sweep, options["where"])
         return
     swept = make_runs(sweep, options["where"])
     report = folder.path / "report.html"
@@ -91,7 +91,8 @@ def _require_figures(names: Sequence[str]) -> None:
             raise WrongInput(f"--figure {name}: no such figure; there are {', '.join(BY_NAME)}")
 
 
-def _print_plan(sweep: Sweep, where: Where) -> None:
+def print_plan(sweep: Sweep, where: Where) -> None:
+    """Print the axes and the number of runs of a study, and the missing runs."""
     study = sweep.study
     axes = " × ".join(f"{len(axis.steps)} {axis.name}" for axis in study.axes) or "one point"
     click.echo(f"{study.title}: {axes} × {len(study.seeds)} seeds: {sweep.runs} runs")

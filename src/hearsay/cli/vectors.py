@@ -28,7 +28,6 @@ def command(paths: tuple[Path, ...], implementation: str, as_json: bool) -> None
                 click.echo(outcome.line())
     failed = sum(outcome.fault is not None for outcome in outcomes)
     if as_json:
-        answer = {"as": implementation, "failed": failed, "vectors": [outcome.values() for outcome in outcomes]}
-        print_json(answer)
+        print_json({"as": implementation, "failed": failed, "vectors": [each.values() for each in outcomes]})
     if failed:
         raise CommandFailed(f"{failed} of {len(outcomes)} vectors do not hold")

@@ -86,6 +86,13 @@ class RunQueue:
         """Return the sum of the expected seconds of all runs in the queue."""
         return sum(count * self.seconds(point) for point, count in self._left.items() if count)
 
+    def seconds_to_end(self, packs: Iterable[Sequence[Task]], slots: int) -> float:
+        """Return the expected seconds until all runs in the queue and in `packs` have ended. The packs run now,
+        and half done on average. `slots` is the number of packs that are executed at a time.
+        """
+        halves = [sum(self.seconds(task.point) for task in pack) / 2 for pack in packs]
+        return max((self.seconds_left() + sum(halves)) / slots, max(halves, default=0.0))
+
 
 ATTEMPTS = 3
 MOST_JOBS = 1024
@@ -217,8 +224,7 @@ class Runner:
     def _progress(self) -> Progress:
         left = None
         if self.kept:
-            submitted_s = sum(self._queue.seconds(task.point) for pack in self._pending.values() for task in pack)
-            left = (self._queue.seconds_left() + submitted_s / 2) / self._maker.slots
+            left = self._queue.seconds_to_end(self._pending.values(), self._maker.slots)
         return Progress(self._total, len(self.kept), min(len(self._pending), self._maker.slots), self._failures, left)
 
 

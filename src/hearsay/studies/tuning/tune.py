@@ -91,7 +91,8 @@ class Tune:
                 points = [point for found in searches for point in found.points]
                 tables = tables_of(self.tuning.study, points, self._results)
                 self.folder.write_tables({**tables, "tried": tried_table(self.tuning, searches)})
-        return Tuned(self.tuning, searches, self._results, self._made)
+        requested = {run: row for run, row in self._results.items() if run in self._asked}
+        return Tuned(self.tuning, searches, requested, self._made)
 
     def _make(self, points: Sequence[Point]) -> Mapping[str, Row]:
         for point in points:
@@ -133,21 +134,19 @@ class Tune:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The result of a tuning. `searches` has the result of the search in each condition; `results` has all rows by
-    run.
-    """
+    """The result of a tuning. `searches` has the result of the search in each condition."""
 
     tuning: Tuning
     searches: Sequence[Searched]
     results: Mapping[str, Row]
+    """The rows of all runs that the searches requested, by the name of the run."""
     made: int
     """Number of runs that this call executed."""
 
     @property
     def failures(self) -> list[Row]:
-        """Return the rows of failed runs of the bases and of the points that were tried (`Searched.points`)."""
-        asked = {run for found in self.searches for point in (found.start, *found.points) for run in point.run_names}
-        return [row for run, row in self.results.items() if run in asked and row["error"] is not None]
+        """Return the rows of failed runs."""
+        return [row for row in self.results.values() if row["error"] is not None]
 
 
 @dataclass(frozen=True, slots=True)
