@@ -31,8 +31,9 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 def percent(ratio: float, digits: int = DIGITS) -> str:
     """Return a ratio as a percentage, without trailing zeros.
 
-    It has enough decimals for two significant digits of the smaller of `ratio` and 1 - `ratio`. A ratio that is not
-    between 0 and 1 is rounded to a whole percentage.
+    The percentage has enough decimals for two significant digits of the smaller of `ratio` and 1 - `ratio`, and one
+    more for each digit by which `digits` exceeds `DIGITS`. A ratio that is not between 0 and 1 is rounded to a whole
+    percentage.
     """
     share = ratio * 100
     rest = min(share, 100 - share)
@@ -41,7 +42,7 @@ def percent(ratio: float, digits: int = DIGITS) -> str:
     if rest < 1e-6:
         return f"over 99.999999{SPACE}%" if share > 50 else f"under 0.000001{SPACE}%"
     extra = digits - DIGITS
-    return f"{_digits(share, min(7, max(1, 1 - floor(log10(rest))) + extra))}{SPACE}%"
+    return f"{_fixed(share, min(7, max(1, 1 - floor(log10(rest))) + extra))}{SPACE}%"
 
 
 def count(number: float, digits: int = DIGITS) -> str:
@@ -71,7 +72,7 @@ def figure(number: float, digits: int = DIGITS) -> str:
     most = max(DIGITS, digits)
     if 0 < number < 0.5 * 10**-most:
         return f"under {10**-most:.{most}f}"
-    return _digits(number, min(decimals, most))
+    return _fixed(number, min(decimals, most))
 
 
 def size(number: float, digits: int = DIGITS) -> str:
@@ -204,9 +205,9 @@ def _power(number: float, digits: int) -> int:
     return int(f"{number:.{digits - 1}e}".partition("e")[2])
 
 
-def _digits(number: float, digits: int) -> str:
-    """Return a number with `digits` decimals. If this is exact, remove trailing zeros."""
-    text = f"{number:,.{digits}f}"
+def _fixed(number: float, decimals: int) -> str:
+    """Return a number with `decimals` decimals. If this is exact, remove trailing zeros."""
+    text = f"{number:,.{decimals}f}"
     if "." not in text or abs(float(text.replace(",", "")) - number) > 1e-9 * abs(number):
         return text
     return text.rstrip("0").rstrip(".")

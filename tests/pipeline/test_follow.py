@@ -86,7 +86,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
     [
         (["run", "--until-complete"], "--until-complete needs --follow"),
         (["run", "other", "--follow"], "--follow takes one run folder"),
-        (["run", "--follow", "--remote", "sc://127.0.0.1"], "--follow runs embedded or with --master"),
+        (["run", "--follow", "--remote", "sc://127.0.0.1"], "--follow cannot be used with --remote"),
         (["run", "--follow", "--format", "tracestat"], "--follow and --format tracestat: give one"),
         (["no/such/folder/run", "--follow"], "does not exist"),
     ],

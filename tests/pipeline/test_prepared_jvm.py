@@ -12,7 +12,7 @@ from kills import environment
 from spark_versions import needs_prepared_starts
 
 from hearsay.pipeline.spark import session
-from hearsay.pipeline.spark.java import file_to_make, find_java, keep, kept_file, options_with
+from hearsay.pipeline.spark.java import file_to_make, find_java, kept_file, options_with, store_file
 from hearsay.pipeline.spark.settings import Where
 from hearsay.trace.language.places import user_cache
 
@@ -86,5 +86,5 @@ def test_the_files_that_were_used_last_are_kept(cache):
     assert f"-XX:AOTCache={used}" in options_with(java)
     (cache / "made").touch()
     os.utime(cache / "made", (4, 4))
-    keep(cache / "made", cache / "new.aot")
+    store_file(cache / "made", cache / "new.aot")
     assert {file.name for file in cache.iterdir()} == {used.name, "new.aot"}

@@ -63,10 +63,10 @@ def handle_signals(handler: Callable[[int, FrameType | None], object] | signal.H
     """Set the handler of each signal that ends a command, unless the process ignores the signal. Return the signals
     whose handler was set.
     """
-    heeded = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in heeded:
+    handled = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, handler)
-    return heeded
+    return handled
 
 
 @contextmanager
@@ -77,11 +77,11 @@ def first_signal(on_signal: Callable[[int], object]) -> Generator[None]:
         _raise_further_signals(number)
         on_signal(number)
 
-    heeded = handle_signals(handle)
+    handled = handle_signals(handle)
     try:
         yield
     finally:
-        for number in heeded:
+        for number in handled:
             if signal.getsignal(number) is handle:
                 signal.signal(number, raise_signalled)
 

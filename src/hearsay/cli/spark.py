@@ -23,7 +23,7 @@ import click
 from hearsay.cli.arguments import settings_of
 from hearsay.cli.ending import CommandFailed, WrongInput
 from hearsay.cli.progress import shown_progress
-from hearsay.number_text import count, seconds, size
+from hearsay.number_text import count, plain, plural, seconds, size
 from hearsay.text import table_text
 from hearsay.user_errors import require_extra
 
@@ -106,7 +106,7 @@ def doctor(where: Where, no_start: bool) -> None:
         show(found)
         bad += not found.good
     if bad:
-        raise CommandFailed("Spark cannot run here as it is")
+        raise CommandFailed(f"Spark cannot run here: {plain(plural(bad, 'check'))} failed")
 
 
 @command.command("prepare")
@@ -117,7 +117,7 @@ def prepare(again: bool) -> None:
     Store the classes that the JVM loads, so that Spark starts in half the time.
     Run this once for each version of Java and Spark.
     """
-    from hearsay.pipeline.spark.java import file_to_make, keep
+    from hearsay.pipeline.spark.java import file_to_make, store_file
     from hearsay.pipeline.spark.settings import SparkUnavailable, Where
     from hearsay.sim.scenario.scenario_file import load_scenario
     from hearsay.sim.simulate import Simulation
@@ -135,19 +135,19 @@ def prepare(again: bool) -> None:
     with TemporaryDirectory(prefix=".new-", dir=file.parent) as work:
         run, made = Path(work) / "run", Path(work) / file.name
         Simulation(load_scenario(None, "r1", _SMALL_RUN, router="gossipsub"), folder=RunFolder.create(run)).run()
-        click.echo("spark: watching an analysis, and writing what the JVM loads for it", err=True)
+        click.echo("spark: running an analysis, and storing the classes that the JVM loads", err=True)
         option = f'spark.driver.extraJavaOptions="-XX:AOTCacheOutput={made}"'
         done = subprocess.run(
             [sys.executable, "-m", "hearsay", "analyze", run, "--conf", option], capture_output=True, text=True
         )  # the JVM inherits the pipes, so `run` waits until the JVM has written the file
         if done.returncode or not made.exists():
             raise CommandFailed(f"not prepared, and Spark starts as before: {done.stderr.strip()[-200:]}")
-        keep(made, file)
+        store_file(made, file)
     click.echo(f"{file} ({file.stat().st_size >> 20} MiB)")
 
 
 def require_spark_at(where: Where) -> None:
-    """Raise an error if it is certain that no session can be opened, without opening one."""
+    """Raise an error if a check without a session shows that no session can be opened."""
     from hearsay.pipeline.spark.session import require_spark
     from hearsay.pipeline.spark.settings import heap
 
@@ -216,10 +216,11 @@ def counted(where: Where) -> Generator[Where]:
     with TemporaryDirectory(prefix="hearsay-events-") as folder:
         log = {"enabled": "true", "compress": "false", "dir": Path(folder).as_uri()}
         yield replace(where, conf=(*where.conf, *((f"spark.eventLog.{name}", value) for name, value in log.items())))
-        click.echo(_text(Path(folder)), err=True)
+        click.echo(_counters_text(Path(folder)), err=True)
 
 
-def _text(folder: Path) -> str:
+def _counters_text(folder: Path) -> str:
+    """Return a table of the counters in the event logs of a folder, with a row for each step."""
     from hearsay.pipeline.spark.event_log import counters_of
 
     rows = [

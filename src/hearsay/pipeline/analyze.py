@@ -115,8 +115,8 @@ class Follower:
         Raise `RunFolderError` if the run has a manifest and is damaged.
         """
         self.source.refresh(of_a_run)
-        seal = _seal(self.source.path)
-        facts = self._live_facts() if seal is None else self._sealed_facts(seal)
+        manifest_bytes = _manifest_bytes(self.source.path)
+        facts = self._incomplete_facts() if manifest_bytes is None else self._complete_facts(manifest_bytes)
         if facts is not None and facts != self._shown:
             try:
                 self._refresh(facts)
@@ -125,9 +125,9 @@ class Follower:
                 if all((self.source.path / file.name).exists() for file in facts.manifest.trace.files):
                     raise
                 return None  # the files are gone: a series was joined, or another run replaced this one
-        return facts if seal is not None else None
+        return facts if manifest_bytes is not None else None
 
-    def _live_facts(self) -> RunFacts | None:
+    def _incomplete_facts(self) -> RunFacts | None:
         """Return the facts about a run without a manifest; None until the run has a row and the name of a topic."""
         names = _names_in(self.source.path)
         self._files = {name: self._files.get(name) or _described(self.source.path, name) for name in names}
@@ -139,14 +139,14 @@ class Follower:
         facts = facts_of(self.source.path.resolve().name, self.source.path, manifest, self.window_us)
         return replace(facts, still_written=True, location=self.source.location) if facts.topics else None
 
-    def _sealed_facts(self, seal: bytes) -> RunFacts | None:
-        """Return the facts about a run whose manifest has the bytes `seal`.
+    def _complete_facts(self, manifest_bytes: bytes) -> RunFacts | None:
+        """Return the facts about a run with this manifest.
 
-        Return None if another manifest replaced this one meanwhile, as happens when a series is joined into one run.
+        Return None if another manifest has replaced it, as happens when a series is joined into one run.
         """
         load_folders([self.source])  # report an unusable manifest before any other work
         problems = verify(self.source.path)
-        if _seal(self.source.path) != seal:
+        if _manifest_bytes(self.source.path) != manifest_bytes:
             return None
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -172,19 +172,19 @@ def of_a_run(name: str) -> bool:
 
 
 def has_begun(path: Path) -> bool:
-    """Return True if there is a folder with a trace at the path, with or without a manifest."""
-    return bool(_roots(path))
+    """Return True if a run folder at the path has a folder for its trace, with or without a manifest."""
+    return bool(_run_folders(path))
 
 
-def _seal(path: Path) -> bytes | None:
+def _manifest_bytes(path: Path) -> bytes | None:
     """Return the bytes of the run's manifest; None if it does not exist yet."""
     manifest = path / MANIFEST
     return read_bytes(manifest, MAX_BYTES) if manifest.exists() else None
 
 
-def _roots(path: Path) -> list[Path]:
-    """Return the run folders at a path: the path itself, the numbered folders of a live node's series, or the run
-    into which these were joined."""
+def _run_folders(path: Path) -> list[Path]:
+    """Return the run folders with a trace at a path: the path itself, the numbered folders of a live node's series,
+    or the run into which the series was joined."""
     if (path / TRACE_FOLDER).is_dir():
         return [path]
     pattern = f"{WHOLE}/" if names_whole(path) else _SERIES_PATTERN
@@ -194,9 +194,9 @@ def _roots(path: Path) -> list[Path]:
 def _names_in(path: Path) -> list[str]:
     return sorted(
         file.relative_to(path).as_posix()
-        for root in _roots(path)
+        for folder in _run_folders(path)
         for trace_class in CLASSES
-        for file in (root / class_folder(trace_class)).glob("part-*.parquet")
+        for file in (folder / class_folder(trace_class)).glob("part-*.parquet")
     )
 
 

@@ -156,16 +156,19 @@ def trace_of(spark: SparkSession, runs: Sequence[RunFacts]) -> Trace:
     return Trace(
         one_partition=small,
         names=tuple(run.name for run in runs),
-        runs=whole("runs", _few(spark, [_facts_row(run) for run in runs], "runs")),
-        topics=whole("topics", _few(spark, topics, "topics")),
+        runs=whole("runs", _local_frame(spark, [_facts_row(run) for run in runs], "runs")),
+        topics=whole("topics", _local_frame(spark, topics, "topics")),
         nodes=whole("nodes", _nodes(spark, runs)),
-        planned=whole("planned", _few(spark, planned, "planned")),
+        planned=whole("planned", _local_frame(spark, planned, "planned")),
         **{name: whole("rows", _class_rows(spark, runs, name)) for name in CLASSES},
     )
 
 
-def _few(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str) -> DataFrame:
-    """Return a DataFrame of the rows. It is created from an Arrow table, so that its plan needs no Python worker."""
+def _local_frame(spark: Any, rows: Sequence[tuple[Any, ...]], kind: str) -> DataFrame:
+    """Return a DataFrame of rows of the driver, with the columns of `FRAMES[kind]`.
+
+    It is created from an Arrow table, so that its plan needs no Python worker.
+    """
     frame = FRAMES[kind]
     lines = [dict(zip(frame.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(lines, arrow_schema(frame)), StructType.fromDDL(frame.ddl))
@@ -203,7 +206,7 @@ def _class_rows(spark: SparkSession, runs: Sequence[RunFacts], trace_class: str)
         if run.files(trace_class)
     ]
     if not scans:
-        return _few(spark, [], "rows")
+        return _local_frame(spark, [], "rows")
     return reduce(lambda left, right: left.unionAll(right), scans)
 
 
@@ -246,7 +249,7 @@ def _nodes(spark: SparkSession, runs: Sequence[RunFacts]) -> DataFrame:
         if (run.path / name).exists()
     ]
     if not scans:
-        return _few(spark, [], "nodes")
+        return _local_frame(spark, [], "nodes")
     return spark.sql(
         f"""
         with known as (select run, peer, name, coalesce(role, '') as role from {{peers}} where peer is not null),

@@ -65,7 +65,8 @@ class TableStore:
         """Create empty work folders. `outputs` has the output of each run, by the name of the run."""
         self._outputs = outputs
         self._written: dict[str, list[_File]] = defaultdict(list)
-        self._unused = token_hex(4)
+        self._token = token_hex(4)
+        """Part of the names of published files, so that no earlier file has the same name."""
         for folder in outputs.values():
             folder.make_folder(folder.work, Holds.WORK)
             folder.remove(folder.work)
@@ -111,7 +112,7 @@ class TableStore:
     def publish(self) -> None:
         """Move all tables into the outputs, write manifests, and remove earlier tables and the work folders."""
         for run, folder in self._outputs.items():
-            _publish(folder, self._written[run], self._unused)
+            _publish(folder, self._written[run], self._token)
         self.discard()
 
     def discard(self) -> None:
@@ -121,14 +122,14 @@ class TableStore:
                 folder.remove(folder.work)
 
 
-def _publish(folder: Folder, files: Sequence[_File], unused: str) -> None:
+def _publish(folder: Folder, files: Sequence[_File], token: str) -> None:
     folder.make_folder(METRICS_FOLDER, Holds.METRICS)
     there = folder.files(METRICS_FOLDER)
     published = {number for name in there if (number := manifest_number(name))}
     number = max(time_ns() // 1000, 1 + max(published, default=0))
     tables: dict[str, list[str]] = {name: [] for name in TABLES}
     for file in files:
-        name = f"part-{len(tables[file.table]):05d}-{number}-{unused}.parquet"
+        name = f"part-{len(tables[file.table]):05d}-{number}-{token}.parquet"
         folder.move_from(file.folder, file.name, f"{METRICS_FOLDER}/{file.table}/{name}")
         tables[file.table].append(name)
     manifest = f"manifest-{number}.json"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hearsay.metrics import LATENCY_PERCENTS
 from hearsay.pipeline.rows import Frames
 
 _STEP = "case when latency_us < 0 or latency_us >= 100000 then 1000 when latency_us < 1000 then 1 \
 when latency_us < 10000 then 10 else 100 end"
-_PERCENTS = {"latency_p50_ms": 50, "latency_p90_ms": 90, "latency_p99_ms": 99, "latency_max_ms": 100}
+_PERCENTS = {f"latency_{key}_ms": percent for key, percent in LATENCY_PERCENTS.items()}
 
 
 def latency(frames: Frames) -> DataFrame:

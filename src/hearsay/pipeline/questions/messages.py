@@ -164,16 +164,16 @@ def summed(frames: Frames) -> DataFrame:
           select s.*, m.members, t.* except (run, message, topic),
                  size(array_except(array_except(t.injected, t.vanished), array_union(t.nodes, t.rejecters)))
                    as handed_over,
-                 size(array_except(t.refusers, t.nodes)) > 0 and t.passed_on = 0 as by_nobody
+                 size(array_except(t.refusers, t.nodes)) > 0 and t.passed_on = 0 as by_no_node
           from {{sent}} s left join {{members}} m using (run, message) left join {{taken}} t using (run, message))
         select run, message, topic, publisher, published_us, bytes, sent, arrived, recorded, rejected,
                hops_sum, hops_max, coalesce(away, 0) as away, coalesce(by_iwant, 0) as by_iwant,
                coalesce(handed_over, 0) as handed_over,
                sort_array(latencies) as latencies, coalesce(delivered, 0) as delivered,
                coalesce(delivered - size(array_distinct(nodes)), 0) as repeated,
-               case when members is null then null when by_nobody then 0
+               case when members is null then null when by_no_node then 0
                     else members - coalesce(size(array_except(eligible_refusers, nodes)), 0) end as eligible,
-               case when by_nobody then array()
+               case when by_no_node then array()
                     when size(array_distinct(eligible_nodes)) = size(eligible_nodes)
                       then sort_array(eligible_latencies)
                     else sort_array({_FIRSTS}) end as firsts

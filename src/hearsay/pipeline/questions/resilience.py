@@ -44,7 +44,7 @@ _WHEN = (
     f"concat(if(since = until, concat('at ', {_SECONDS.format(time='since')}), concat('from ', "
     f"{_SECONDS.format(time='since')}, ' to ', {_SECONDS.format(time='until')})))"
 )
-_UNSAID = (
+_LOST_NODES = (
     "case when lost = 0 then '' when lost = downs then ' without a goodbye' "
     "else concat(' (', lost, ' without a goodbye)') end"
 )
@@ -67,7 +67,7 @@ def disturbances(frames: Frames) -> DataFrame:
           select o.run, connection, since, until,
                  if(connection, concat({_counted("many", "connection", "connections")}, ' ended'),
                     concat_ws(' and ',
-                      if(downs > 0, concat({_counted("downs", "node", "nodes")}, ' went down', {_UNSAID}), null),
+                      if(downs > 0, concat({_counted("downs", "node", "nodes")}, ' went down', {_LOST_NODES}), null),
                       if(ups > 0, concat({_counted("ups", "node", "nodes")}, ' came up'), null))) as what,
                  {_WHEN} as when
           from observed o join {{runs}} r on o.run = r.run),

@@ -46,7 +46,7 @@ exec {java} "$@"
 """
 FIRST_JAVA = 25
 ROOM = 1 << 30
-"""Free bytes on the disk that the preparation of the file needs; its size is a fifth of that."""
+"""Free bytes on the disk that the preparation of the file needs. The file itself has a fifth of them."""
 _MAX_FILES = 2
 
 
@@ -138,7 +138,7 @@ def _with_launcher(home: Path, text: str) -> Path:
 
 
 def options_with(java: Java) -> list[str]:
-    """Return JVM options that use the file of loaded classes; none if it does not exist. Mark it as used now."""
+    """Return JVM options that use the file of loaded classes; none if it does not exist. Set its use time."""
     file = kept_file(java)
     if file is None:
         return []
@@ -174,7 +174,7 @@ def file_to_make() -> Path:
     return folder / _name(java)
 
 
-def keep(made: Path, file: Path) -> None:
+def store_file(made: Path, file: Path) -> None:
     """Move the new file `made` to the path `file`. Remove all such files but the `_MAX_FILES` that were used last."""
     made.replace(file)
     files = sorted(file.parent.glob("*.aot"), key=lambda each: each.stat().st_mtime, reverse=True)

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 _SMALL = ("-XX:TieredStopAtLevel=1",)
 """JVM options for small analyses. In these, the JVM's second compiler takes more time than it saves."""
 _LARGE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTReplayTraining")
-"""JVM options for large analyses. The cache of `java.py` also has profiles of a small analysis, with which tasks
-would take half as long again."""
+"""JVM options for large analyses. The cache of `java.py` also has profiles of a small analysis. Tasks that use these
+would take 50 % longer."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-XX:-UsePerfData")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OWN_FILES = "spark.submit.pyFiles"
@@ -120,8 +120,8 @@ def spark_session(
     session = _opened(where, rows, cores_per_task)
     try:
         with TemporaryDirectory(prefix="hearsay-package-") as work:
-            travels = not where.is_embedded and _OWN_FILES not in dict(where.conf)
-            for file in (*([zip_package(Path(work))] if travels else ()), *modules):
+            sends_package = not where.is_embedded and _OWN_FILES not in dict(where.conf)
+            for file in (*([zip_package(Path(work))] if sends_package else ()), *modules):
                 _ship(session, where, file)
             yield session
     except KeyboardInterrupt:

@@ -54,7 +54,7 @@ def _doubled(count: int, last: int) -> list[int]:
     return [count] if count >= last else [count, *_doubled(min(last, 2 * count), last)]
 
 
-def stopped(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
+def end_reason(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
     """Return why the results of a point end it without a comparison with others: the reason, and the broken bound if
     the reason is `BREAKS`. Return None if the point need not end.
     """

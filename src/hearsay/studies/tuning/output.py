@@ -1,6 +1,5 @@
-"""The output of a tuning: words and tables for terminals and reports, files, and the JSON of `hearsay tune --json`.
-
-The files are tables, scenario files and a budget file. `search.py` defines the terms.
+"""The output of a tuning, in this order: words and text for terminals and reports; the tables of `tables/`; the
+scenario files and the budget file of `answer/`; the JSON of `hearsay tune --json`. `search.py` defines the terms.
 """
 
 from __future__ import annotations
@@ -30,16 +29,22 @@ from hearsay.text import table_text
 from hearsay.trace.folder.arrow import pa
 
 MOST_AS_GOOD = 5
+"""Maximum number of points that `as_good_words` names."""
 _LEAST_SHARE = 0.005
+"""Smallest share of the variance that `matters_words` names."""
 _AGAINST_BEST = {
     Verdict.WORSE: "does better than the best of what was tried",
     Verdict.EQUAL: "does as well as the best",
     Verdict.UNDETECTED: "does not do significantly worse than the best",
 }
 """Words that compare the base with the best point, by the verdict on the aim of the best point."""
-ANSWER_TABLES = ("answer", "front", "importance")
-BUDGETS = f"{FOLDER}/budgets.toml"
-_DIGITS = 4
+
+
+def asked_words(tuning: Tuning) -> str:
+    """Return the request, such as "least p99 latency with copies per delivery at most 6"."""
+    way = "most" if tuning.aim.better == "more" else "least"
+    bounds = " and ".join(f"{bound.figure.title} {allowed_words(bound)}" for bound in tuning.bounds)
+    return f"{way} {tuning.aim.title}{f' with {bounds}' if bounds else ''}"
 
 
 def searched_words(searched: Searched) -> str:
@@ -67,6 +72,20 @@ def best_words(answer: Answer) -> str:
     return f"{steps_words(searched, answer.best)}: {figure.title} {mean_words(answer.means()[0], figure.form)}"
 
 
+def start_words(answer: Answer) -> str:
+    """Return the result of the base on fresh seeds if the base breaks bounds, or if its aim is not significantly
+    worse than the aim of the best point. Otherwise return the empty string.
+    """
+    searched = answer.searched
+    if searched.confirmed is None:
+        return ""
+    parts = _broken_words(searched, searched.confirmed[0])
+    if parts:
+        return f"as it is it breaks bounds, which the best keeps: {parts}"
+    begin = "as it is it keeps the bounds and" if searched.tuning.bounds else "as it is it"
+    return f"{begin} {_AGAINST_BEST[verdict]}" if (verdict := answer.lines[0].verdict) in _AGAINST_BEST else ""
+
+
 def none_words(searched: Searched) -> str:
     """Return a line that says that no combination meets the bounds, and that names the nearest combination."""
     label = searched.label_words
@@ -83,20 +102,6 @@ def none_words(searched: Searched) -> str:
     more = f"; {count(short)} more had no runs left (--runs)" if short else ""
     words = f"the nearest is {steps_words(searched, nearest)}: {parts}{more}"
     return f"{label}none of {plural(len(searched.tried), 'point')} tried meets the bounds; {words}"
-
-
-def start_words(answer: Answer) -> str:
-    """Return the result of the base on fresh seeds if the base breaks bounds, or if its aim is not significantly
-    worse than the aim of the best point. Otherwise return the empty string.
-    """
-    searched = answer.searched
-    if searched.confirmed is None:
-        return ""
-    parts = _broken_words(searched, searched.confirmed[0])
-    if parts:
-        return f"as it is it breaks bounds, which the best keeps: {parts}"
-    begin = "as it is it keeps the bounds and" if searched.tuning.bounds else "as it is it"
-    return f"{begin} {_AGAINST_BEST[verdict]}" if (verdict := answer.lines[0].verdict) in _AGAINST_BEST else ""
 
 
 def _broken_words(searched: Searched, point: Point) -> str:
@@ -169,13 +174,6 @@ def _answer_parts(tuning: Tuning, answer: Answer, sentence: Callable[[str], str]
         yield from (sentence(words) for words in (by_itself_words(answer.lines), start_words(answer)) if words)
 
 
-def asked_words(tuning: Tuning) -> str:
-    """Return the request, such as "least p99 latency with copies per delivery at most 6"."""
-    way = "most" if tuning.aim.better == "more" else "least"
-    bounds = " and ".join(f"{bound.figure.title} {allowed_words(bound)}" for bound in tuning.bounds)
-    return f"{way} {tuning.aim.title}{f' with {bounds}' if bounds else ''}"
-
-
 def conditions_cells(tuning: Tuning, answers: Sequence[Answer]) -> Cells:
     """Return a table with the best settings in each condition."""
     assert tuning.conditions is not None
@@ -193,6 +191,9 @@ def conditions_cells(tuning: Tuning, answers: Sequence[Answer]) -> Cells:
         ]
         rows.append([label, *steps, *figures])
     return head, rows
+
+
+ANSWER_TABLES = ("answer", "front", "importance")
 
 
 def answer_tables(tuning: Tuning, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -261,6 +262,11 @@ def _importance_rows(answer: Answer) -> Iterator[Row]:
             yield {"condition": answer.condition, "figure": figure, "axis": axis, "share": share}
 
 
+BUDGETS = f"{FOLDER}/budgets.toml"
+_DIGITS = 4
+"""Significant digits of the bound of the aim in the budget file."""
+
+
 def write_answers(folder: StudyFolder, tuning: Tuning, answers: Sequence[Answer]) -> None:
     """Write the tables of all conditions. Write scenario files of the base and the best point, and budgets, only for
     conditions with a best point.
@@ -287,8 +293,8 @@ def _budgets(tuning: Tuning, answers: Sequence[Answer]) -> str:
             "name": answer.searched.title or tuning.title,
             "base": {"file": answer.file("best")},
             "budgets": {
-                tuning.aim.name: _reach(answer.means()[0], more=tuning.aim.better == "more"),
-                **{each.figure.name: _table(each) for each in tuning.bounds},
+                tuning.aim.name: _aim_bound(answer.means()[0], more=tuning.aim.better == "more"),
+                **{each.figure.name: _bounds_table(each) for each in tuning.bounds},
             },
         }
         for answer in answers
@@ -296,7 +302,7 @@ def _budgets(tuning: Tuning, answers: Sequence[Answer]) -> str:
     return tomli_w.dumps(document)
 
 
-def _reach(mean: Mean, *, more: bool) -> dict[str, object]:
+def _aim_bound(mean: Mean, *, more: bool) -> dict[str, object]:
     """Return the bound of a budget for the aim: the worse end of the aim's interval on fresh seeds, rounded away from
     the interval. `more` is True if more is better.
     """
@@ -306,11 +312,12 @@ def _reach(mean: Mean, *, more: bool) -> dict[str, object]:
     return {"at_least" if more else "at_most": rounded}
 
 
-def _table(bound: Budget) -> dict[str, object]:
+def _bounds_table(bound: Budget) -> dict[str, object]:
     return {**bound.bounds, **({} if bound.judge == "mean" else {"judge": bound.judge})}
 
 
 def tuned_json(tuned: Tuned, answers: Sequence[Answer], folder: Path) -> dict[str, Any]:
+    """Return the object that `hearsay tune --json` prints, without the path of the report."""
     found = any(answer.best is not None for answer in answers)
     return {
         "tuning": tuned.tuning.name,

@@ -18,7 +18,7 @@ Rules:
 
 * All decisions depend only on the file and on the rows of runs, not on the number of parallel tasks or on runs that
   existed before. So a search that continues after a kill has the same result.
-* A point that ended because of a leader returns when that leader breaks a bound with more seeds.
+* If a point ended because a leader was better, and this leader breaks a bound with more seeds, the point returns.
 * If too few runs are left for all points of a batch, the least promising points end with the seeds that they have.
 * The answer is the best point that also keeps its bounds on fresh seeds. At most `CONFIRMATIONS` points are tried
   there.
@@ -40,13 +40,13 @@ from hearsay.studies.tuning.optimiser import (
     Ended,
     Optimiser,
     aim_of,
+    end_reason,
     excess,
     final_rungs,
     is_beaten,
     is_same,
     keeps_bounds,
     rungs,
-    stopped,
 )
 from hearsay.studies.tuning.space import Space, Steps
 from hearsay.studies.tuning.tune_file import CONFIRMATIONS, FINALISTS, Tuning
@@ -175,7 +175,7 @@ class Search:
             self._race(batch)
             for each in batch:
                 self._report_result(each)
-        self._play_finals()
+        self._run_finals()
         self._confirm()
         return found
 
@@ -183,7 +183,7 @@ class Search:
         """Return the next batch: the points that return because the leader that ended them breaks a bound, and then
         new points of the optimiser. An empty batch ends the races.
         """
-        back = sorted(self._eliminated_by_disqualified(), key=self._rank)[:BATCH]
+        back = sorted(self._points_to_return(), key=self._rank)[:BATCH]
         for each in back:
             each.ended = each.beaten_by = None
         had = [len(each.point.seeds) for each in back]
@@ -194,11 +194,11 @@ class Search:
         self._found.tried += new
         return [*back, *new]
 
-    def _eliminated_by_disqualified(self) -> list[Tried]:
+    def _points_to_return(self) -> list[Tried]:
         """Return the points that ended because of a leader that now breaks a bound."""
         tried, results = self._found.tried, self._found.results
-        fallen = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
-        return [each for each in tried if each.beaten_by in fallen]
+        breaking = {each.steps for each in tried if not keeps_bounds(self._tuning, each.point, results)}
+        return [each for each in tried if each.beaten_by in breaking]
 
     def _left(self) -> int:
         return self._tuning.runs - self._found.runs
@@ -214,7 +214,7 @@ class Search:
                 each.point = replace(each.point, seeds=self._tuning.seeds[:count])
             if alive:
                 self._measure([each.point for each in alive])
-                self._stop_the_hopeless(alive, count)
+                self._end_points(alive, count)
         for each in batch:
             each.ended = each.ended or Ended.FINISHED
 
@@ -237,10 +237,10 @@ class Search:
         found = self._found
         return found.excess_of(tried.point), aim_of(self._tuning, tried.point, found.results), tried.steps
 
-    def _stop_the_hopeless(self, alive: Sequence[Tried], seeds: int) -> None:
+    def _end_points(self, alive: Sequence[Tried], seeds: int) -> None:
         results = self._found.results
         for each in alive:
-            out = stopped(self._tuning, each.point, results)
+            out = end_reason(self._tuning, each.point, results)
             if out is not None:
                 each.ended, each.broken = out
         leader = self._leader(seeds)
@@ -279,7 +279,7 @@ class Search:
         }
         self._optimiser.tell(tried.steps, None if mean is None else self._tuning.better(mean.mean), excesses)
 
-    def _play_finals(self) -> None:
+    def _run_finals(self) -> None:
         found, tuning = self._found, self._tuning
         finalists = self._contested(found.keeping[:FINALISTS])
         found.finalists = len(finalists)
@@ -293,7 +293,7 @@ class Search:
                 each.point = replace(each.point, seeds=seeds[:count])
             self._measure([each.point for each in contested])
             for each in contested:
-                out = stopped(tuning, each.point, found.results)
+                out = end_reason(tuning, each.point, found.results)
                 if out is not None:
                     each.ended, each.broken = out
 
