@@ -1,4 +1,4 @@
-"""The sample of a graph's nodes in a picture, and the positions of the nodes, computed without random numbers."""
+"""The nodes of a graph that a picture shows, and their positions. Both are computed without random numbers."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Rules:
 
 * HTTP-6: All addresses share the slots for connections (`listener.Slots`); one address has at most half of them. If a
   new connection finds all slots taken, a connection that has sent nothing is closed, or else one without a whole
-  request, or else one whose request is being answered. If the address of the new connection has its half, only a
-  connection of this address that has sent nothing is closed for it; without such a connection, the new one is closed.
+  request, or else one whose request is being answered. If the address of the new connection already has half of the
+  slots, only a connection of this address that has sent nothing is closed; if there is none, the new connection is.
 * HTTP-7: A request must arrive within `patience_s` seconds, otherwise the answer is 408. After the response is
   written, the client must read it within another `patience_s` seconds, otherwise the connection is aborted.
 * HTTP-8: A `Host` header must name this server (`require_host`). A request without the header is accepted: it is not
@@ -174,8 +174,8 @@ _HAS_ASKED = 2.0
 class HttpServer:
     """An HTTP server with at most `connections` connections. `respond` writes a response or raises `BadRequest`.
 
-    A body of a request may have at most `body_bytes` bytes; with None, bodies are ignored. `patience_s` is that of
-    HTTP-7.
+    The body of a request may have at most `body_bytes` bytes; with None, bodies are ignored. HTTP-7 defines
+    `patience_s`.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class Listener:
     async def at(cls, host: str, port: int, accepted: Callable[[socket.socket, str], None]) -> list[Listener]:
         """Listen at every address of a host name or at an IP address. Return a listener for each address.
 
-        Raises `OSError` with the reason if one of the addresses cannot be used; then it listens at none of them.
+        Raises `OSError` with the reason if one of the addresses cannot be used. Then no socket stays open.
         """
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -83,7 +83,7 @@ def shown_in(view: View) -> tuple[Metric, ...]:
 
 
 def without_unknown(metrics: Iterable[Metric], known: Iterable[str]) -> list[Metric]:
-    """Return those of these metrics that are not optional or whose names are in `known`."""
+    """Return the metrics without the optional metrics whose names are not in `known`."""
     names = set(known)
     return [metric for metric in metrics if not metric.optional or metric.name in names]
 

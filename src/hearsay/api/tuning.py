@@ -191,9 +191,9 @@ def tune(
 
     `what` is a tune file or, with `vary`, a scenario file or preset. `vary` has for each key the values to search, or
     a range such as `"4..12"`. `aim` is the metric to optimise, and `bounds` limit metrics
-    (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` has one key that is not yours to
-    choose, with values; each value gets an answer. `vary`, `aim`, `bounds` and `condition` are not allowed with a
-    tune file.
+    (`"copies_per_delivery<=6"`, `"delivery_ratio>=0.999 worst"`). `condition` has values of one key that you cannot
+    choose, such as the loss; the search finds an answer for each value. `vary`, `aim`, `bounds` and `condition` are
+    not allowed with a tune file.
 
     `overrides` has other values for keys of the base scenario. The parameters from `seeds` to `engine` replace keys
     of the tune file. Runs are executed as by `sweep`, and finished runs are not repeated. All files are in `out`

@@ -1,4 +1,4 @@
-"""`hearsay analyze`: compute the result tables of runs on Spark, and print the answers.
+"""`hearsay analyze`: compute the result tables of runs on Spark, and print the main metrics.
 
 The answers of an analysis are its main metrics: a JSON object for each topic of each run. The commands `demo`,
 `report` and `trace` share functions of this module, which load runs, write result tables, and open stores.
@@ -41,7 +41,7 @@ BYTES_PER_ROW = 7
 @click.argument("runs", nargs=-1, required=True, type=PathOrUri(path_type=Path))
 @spark_options
 @click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR",
-              help="Write the tables to DIR/RUN instead of the run folders.")  # fmt: skip
+              help="Write the tables to DIR/RUN/metrics instead of RUN/metrics.")  # fmt: skip
 @click.option("--window", type=Real(min=0.001), metavar="SECONDS",
               help="A node counts for a message only if it stays in the topic this long after the publication; "
               "default: linger_s of the scenario, or 30.")  # fmt: skip
@@ -51,11 +51,11 @@ BYTES_PER_ROW = 7
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
 @click.option("--allow-bad", is_flag=True, help="Skip unreadable runs, and exit 0 in spite of them.")
 @click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
-              help="answers: a table of metrics; tracestat: the format of go-libp2p-pubsub's tool.")  # fmt: skip
+              help="answers: a table of main metrics; tracestat: format of go-libp2p-pubsub's tool.")  # fmt: skip
 @click.option("--stats", is_flag=True, help="Print the counters of Spark for each step on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Analyse run folders. Write metric tables to RUN/metrics, and print the answers."""
+    """Analyse run folders. Write metric tables to RUN/metrics, and print the main metrics."""
     if options["shape"] == "tracestat":
         if options["follow"]:
             raise WrongInput("--follow and --format tracestat: give one; tracestat writes no tables")
@@ -149,9 +149,7 @@ def _follow(options: dict[str, Any], window_us: int | None) -> None:
         raise WrongInput("--follow takes one run folder")
     where: Where = options["where"]
     if where.remote:
-        raise WrongInput(
-            "--follow runs embedded or with --master: over --remote the files would be another machine's"
-        )
+        raise WrongInput("--follow cannot be used with --remote: the server cannot read new files of this machine")
     (place,) = options["runs"]
     out = options["out"]
     in_a_store = isinstance(place, str) or isinstance(out, str)
@@ -162,8 +160,8 @@ def _follow(options: dict[str, Any], window_us: int | None) -> None:
         with work_folder() as scratch, ExitStack() as opened:
             is_claimed = False
 
-            def own_output() -> None:
-                """Claim the output, unless this has happened. If the output is the run folder, wait until the folder
+            def claim_output() -> None:
+                """Claim the output unless it is claimed. If the output is the run folder, do nothing until the folder
                 has a trace, because the writer of the run claims the folder first.
                 """
                 nonlocal is_claimed
@@ -183,14 +181,14 @@ def _follow(options: dict[str, Any], window_us: int | None) -> None:
             source.refresh(of_a_run)
             if (source.path / MANIFEST).exists():
                 load_manifest(source.path)
-            own_output()
+            claim_output()
             follower = Follower(
                 spark or session(_rows_so_far(source.path)), source, output, window_us, say, dict(where.conf)
             )
             say(f"following {source}")
             while (run := follower.update()) is None or not options["until_complete"]:
                 waiting.wait(options["interval"])
-                own_output()
+                claim_output()
             carry(source.path, output)
             answers = headlines([run], {run.name: output})
             show_answers(answers, [output], options["as_json"])

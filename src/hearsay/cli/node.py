@@ -25,14 +25,10 @@ if TYPE_CHECKING:
 
 @click.command("node")
 @click.option("--listen", multiple=True, metavar="MULTIADDR", default=("/ip4/127.0.0.1/tcp/0",), show_default=True,
-              help="Accept connections at this address; can be repeated.")  # fmt: skip
+              help="Accept connections at this address.")  # fmt: skip
 @click.option("--connect", multiple=True, metavar="MULTIADDR", help="Stay connected to the peer at this address.")
-@click.option(
-    "--rendezvous",
-    multiple=True,
-    metavar="MULTIADDR",
-    help="Find peers of the node's topics at this rendezvous point.",
-)
+@click.option("--rendezvous", multiple=True, metavar="MULTIADDR",
+              help="Find peers of the node's topics at this rendezvous point.")  # fmt: skip
 @click.option("--rendezvous-point", is_flag=True, help="Act as a rendezvous point for other nodes.")
 @click.option("--host", type=click.Choice(["own", "libp2p"]), default="own", show_default=True,
               help="Hearsay's host (TCP), or py-libp2p's (QUIC, WebSocket; needs the extra `libp2p`).")  # fmt: skip
@@ -41,12 +37,12 @@ if TYPE_CHECKING:
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Topic for the lines of input [default: the first --subscribe].")
 @click.option("--wait", type=Real(0), metavar="SECONDS",
-              help="Maximum wait of a line for a peer of the topic [default: 30; --subscribe: ∞].")  # fmt: skip
+              help="Maximum wait of a line for a peer of the topic [default: 30; with --subscribe: ∞].")  # fmt: skip
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
-@click.option("--preset", metavar="NAME", help="Preset of the router [default: v1.1, or its first].")
+@click.option("--preset", metavar="NAME", help="Preset of the router [default: v1.1 or, without it, the first].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
-@click.option("--no-sign", is_flag=True, help="Do not sign (StrictNoSign). The id is a hash of topic and data.")
+@click.option("--no-sign", is_flag=True, help="Do not sign messages, and accept only unsigned ones (StrictNoSign).")
 @click.option("--message-ids", type=click.Choice(["author", "content", "data"]),
               help="The id of a message: `author` (author and sequence number), `content` (hash of topic and data) "
               "or `data` (hash of the data) [default: author; with --no-sign content].")  # fmt: skip
@@ -54,7 +50,7 @@ if TYPE_CHECKING:
               help="The file with the node's key; created if it does not exist [default: a new key].")  # fmt: skip
 @click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="Reject replayed messages, even after a restart; FILE stores sequence numbers.")  # fmt: skip
-@click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a live trace.")
+@click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a trace to DIR.")
 @click.option("--metrics", metavar="ADDRESS",
               help="Serve metrics and health over HTTP: HOST:PORT, or PORT for this machine only.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning",
@@ -70,6 +66,8 @@ def command(**options: Any) -> None:
     Chat between two terminals: run `hearsay node --subscribe chat` in both, and add --connect in the second terminal
     with the address that the first node prints. A node that only publishes ends at the end of the input. The exit
     code is 1 if a message reached no peer.
+
+    --listen, --connect, --rendezvous, --subscribe and --set can be repeated.
     """
     from hearsay.cli.node_logs import begin_logging, ending_as_json
 

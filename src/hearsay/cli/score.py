@@ -81,7 +81,7 @@ def _chosen(only: Sequence[str], ignored: Sequence[str]) -> tuple[Check, ...]:
         for name in names:
             if name not in IDS:
                 near = get_close_matches(name, IDS, 1)
-                hint = f", did you mean {near[0]}?" if near else "; --list-checks says what there is"
+                hint = f", did you mean {near[0]}?" if near else "; --list-checks lists them"
                 problems.append(f"{option} {name}: no such check{hint}")
     if problems:
         raise WrongInput(*problems)

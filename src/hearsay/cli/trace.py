@@ -49,7 +49,7 @@ def command() -> None:
 def show_command(run: Path, **options: Any) -> None:
     """Show the rows of RUN in order of time.
 
-    Each row has a line. Exit with 1 if there are none.
+    A line shows one row. The exit code is 1 if there is no row.
 
     Repeat --node, --remote, --event, --topic or --message to accept several values. With --node, rows about
     connections and subscriptions are shown only if you also give --event, such as --event add_peer.
@@ -101,7 +101,7 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
-@click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR", required=True, help="Folder of the new run.")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of FILES (default: by their content).")
 @spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if some files could not be imported.")
@@ -143,7 +143,7 @@ def import_command(
 
 @command.command("join")
 @click.argument("runs", type=GivenPath(path_type=Path), nargs=-1, required=True)
-@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Write a run folder.")
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", required=True, help="Folder of the new run.")
 def join_command(runs: tuple[Path, ...], out: Path) -> None:
     """Join traces of several real nodes into one run. RUNS are folders of `hearsay node --trace` and `hearsay trace
     import`.
@@ -162,7 +162,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
         f"{plural(joined.rows, 'row')}, {plural(joined.peers, 'peer')}, {plural(joined.messages, 'message')}"
     )
     click.echo(f"{out}: {plain(counts)}")
-    _print_clock_errors(joined, out, "were off and are put right", "corrected")
+    _print_clock_errors(joined, out, "were off and are corrected", "corrected")
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[Ru
     """Yield a new run folder for an import or join.
 
     If nothing is imported, discard the folder, print a line with `problem` and the reason for each file, and raise
-    `CommandFailed`. `done` is the participle for its message, such as "imported".
+    `CommandFailed` with a message that ends in the participle `done`, such as "imported".
     """
     from hearsay.ingest.import_traces import NothingImported
     from hearsay.trace.folder.manifest import RunFolderError

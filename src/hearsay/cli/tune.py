@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 @click.command("tune")
 @click.argument("what", metavar="TUNE.toml|SCENARIO")
 @click.option("--vary", multiple=True, metavar="SECTION.KEY=VALUES",
-              help="Search these values of a key of a scenario or preset: [1, 2], 4..12 or 0..1..0.1.")  # fmt: skip
+              help="Search values of a key: [1, 2], 4..12 or 0..1..0.1 (step 0.1); can be repeated.")  # fmt: skip
 @click.option("--aim", metavar="FIGURE", help="With --vary: the metric to optimise.")
 @click.option("--bound", "bounds", multiple=True, metavar="FIGURE<=NUMBER",
               help="With --vary: a bound, <= or >=. With the suffix ' worst', every seed must keep it.")  # fmt: skip
 @click.option("--condition", metavar="SECTION.KEY=VALUES",
-              help="With --vary: a key that is not yours to choose; each of its values gets an answer.")  # fmt: skip
+              help="With --vary: a key that you cannot choose, such as loss; each value gets an answer.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
-              help="Change any key of the base scenario.")  # fmt: skip
+              help="Change any key of the base scenario; can be repeated.")  # fmt: skip
 @click.option("--seeds", type=Whole(2, 100_000), metavar="N",
-              help="Maximum seeds of a combination. One that loses early gets fewer.")  # fmt: skip
+              help="Maximum seeds of a combination. A combination that loses early gets fewer.")  # fmt: skip
 @click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Number of seeds for the final comparison.")
 @click.option("--final-seeds", type=Whole(2, 1_000_000), metavar="N",
               help="Maximum seeds of the best combinations, if they do not differ significantly.")  # fmt: skip

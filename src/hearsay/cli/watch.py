@@ -81,7 +81,7 @@ class Source(GivenPath):
 @click.option("--pace", type=PaceType(), metavar="1x|max", default="1x", show_default=True,
               help="Speed of simulated time as a factor of real time, or max.")  # fmt: skip
 @click.option("--paused", is_flag=True, help="Pause the run at its start.")
-@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Also write a run folder.")
+@click.option("--out", type=GivenPath(path_type=Path), metavar="DIR", help="Also write a run folder at DIR.")
 @click.option("--touched", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="At the end, write the scenario with your clicks to FILE.")  # fmt: skip
 @click.option("--at", "address", metavar="[HOST:]PORT", default="0",
@@ -148,7 +148,7 @@ async def _watch_nodes(addresses: Sequence[str], options: dict[str, Any]) -> int
 
     _require_no_simulation(options, f"{addresses[0]} is a node's page")
     if options["paused"] or options["pace"] != 1.0:
-        raise WrongInput("--pace and --paused: nodes go at their own pace")
+        raise WrongInput("--pace and --paused: real nodes run in real time; leave out both")
     if len(addresses) > MOST_NODES:
         raise WrongInput(f"{len(addresses)} nodes: one page joins at most {MOST_NODES}")
     if len(set(addresses)) < len(addresses):

@@ -67,7 +67,7 @@ class KeyLines:
         return self.lines.get(path, 0)
 
     def of(self, *path: str | int) -> str:
-        """Return FILE:LINE with the result of `line` for a key, or FILE if that is 0."""
+        """Return FILE:LINE for a key, with the line that `line` returns; return FILE if this line is 0."""
         line = self.line(path)
         return f"{self.file}:{line}" if line else self.file
 

@@ -116,7 +116,7 @@ class StudyFolder:
                     left.unlink()
         except OSError as error:
             own.release()
-            raise StudyFolderError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
+            raise StudyFolderError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
         return folder
 
     @classmethod
@@ -224,7 +224,7 @@ def read_table(folder: Path, name: str) -> Any:
     try:
         return read_plain(file)
     except DAMAGED:
-        raise StudyFolderError(f"{file}: cannot be read; run hearsay sweep first") from None
+        raise StudyFolderError(f"{file}: cannot be read; run the study again") from None
 
 
 def _write_table(path: Path, table: Any) -> None:

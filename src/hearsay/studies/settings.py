@@ -44,8 +44,8 @@ def settings_of(text: str) -> dict[str, object]:
 def differing(all_settings: Sequence[Settings]) -> list[str]:
     """Return the keys, without the seed, that do not have the same value in all of `all_settings`.
 
-    A key that some of `all_settings` lack is returned. But if the kinds of routers differ, a parameter of a router
-    that some lack is returned only if its other values differ.
+    A key that some of `all_settings` lack is returned too. There is an exception if the kinds of routers differ: a
+    router parameter that some of `all_settings` lack is returned only if the others have different values of it.
     """
     kinds = {str(settings.get(_KIND)) for settings in all_settings}
     found: list[str] = []

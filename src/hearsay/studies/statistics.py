@@ -58,13 +58,15 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 def half_width(error: float, freedom: float, level: float) -> float:
     """Return half the width of the interval that contains the true value with probability `level`. `error` is the
-    standard error of the estimate; without an error the width is 0.
+    standard error of the estimate; if it is 0, the width is 0.
     """
     return quantile((1 + level) / 2, freedom) * error if error > 0 else 0.0
 
 
 LEVEL = 0.95
+"""Probability that an interval contains the true value."""
 POWER = 0.8
+"""Share of comparisons that find a true difference of the size `Difference.detectable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,8 @@ class Difference:
         return amount / abs(self.mean_a) if self.mean_a else None
 
     def detectable(self, figures: int = 1) -> float:
-        """Return the smallest true difference that 80 of 100 comparisons of `figures` metrics find; 0 without an
-        error.
+        """Return the smallest true difference that 80 of 100 comparisons of `figures` metrics find. If `error` is 0,
+        return 0.
         """
         if self.error <= 0:
             return 0.0
