@@ -145,10 +145,6 @@ def test_a_heap_that_cannot_be_is_reported_before_spark_starts(tmp_path, heap):
             "--nodes network.nodes=12: timed.9.node = 95 (preset filecoin): must be below network.nodes (12), "
             "and so must 11 more; all need network.nodes = 96 or more",
         ),
-        (
-            ("--preset", "r1", "--set", "loss.rate=0.1", "--set", "loss.rate=0.2"),
-            "--set loss.rate=0.2: loss.rate is given twice; give it once",
-        ),
     ],
 )
 def test_a_simulation_that_cannot_be_says_what_would_do(arguments, error):

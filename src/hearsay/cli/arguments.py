@@ -54,17 +54,16 @@ def require_distinct(places: Sequence[Path | str]) -> None:
 def settings_of(
     given: Sequence[str], option: str = "--set", form: str = "section.key=value"
 ) -> list[tuple[str, str]]:
-    """Return pairs of key and value from the values of an option such as `--set`, one for each key.
+    """Return pairs of key and value from the values of an option such as `--set`. If a key occurs several times, its
+    last value counts.
 
-    Raise `WrongInput` for a key that is given twice, and for a value that does not have the form `form`.
+    Raise `WrongInput` for a value that does not have the form `form`.
     """
     pairs: list[tuple[str, str]] = []
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise WrongInput(f"{option} {text}: write it as {form}")
-        if key in dict(pairs):
-            raise WrongInput(f"{option} {text}: {key} is given twice; give it once")
         pairs.append((key, value))
     return pairs
 
