@@ -24,65 +24,65 @@ from hearsay.partial import PartsExchange, counted, counted_parts
 from hearsay.partial.exchange import Outcome
 
 TOPIC = "t"
-EIGHT = range(8)
-NOT_EVEN_THE_EXTENSION = "none"
-EXTENSION_ALONE = "extension"
+ALL_PARTS = range(8)
+NO_EXTENSION = "none"
+EXTENSION_ONLY = "extension"
 
 
 class CountingExchange(PartsExchange):
     """An application that counts how often a router requests the parts for a peer that it chose for gossip."""
 
-    gossiped = 0
+    gossip_requests = 0
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
-        self.gossiped += peer.gossip
+        self.gossip_requests += peer.gossip
         return super().parts_for(topic, group, peer)
 
 
 class Node:
-    def __init__(self, name: str, does: str, **given: object) -> None:
+    def __init__(self, name: str, use: str, **given: object) -> None:
         kind = ROUTERS["gossipsub"]
-        values = {**kind.presets["go"], "partial_messages": does != NOT_EVEN_THE_EXTENSION, **given}
+        values = {**kind.presets["go"], "partial_messages": use != NO_EXTENSION, **given}
         self.name = name
         self.router = create(kind, name, kind.parameters.from_mapping(values), Randomness(1))
         self.application = CountingExchange(counted_parts())
-        self.uses_parts = does in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
+        self.uses_parts = use in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
         self.whole: list[bytes] = []
         """Groups whose whole message was received, once for each time: completed from parts, or as a message."""
         if self.uses_parts:
-            self.router.handle(PartialsChosen(TOPIC, PartialUse(does), self.application), 0)
+            self.router.handle(PartialsChosen(TOPIC, PartialUse(use), self.application), 0)
         self.router.handle(Join(TOPIC), 0)
 
 
 class Network:
-    def __init__(self, **does: str) -> None:
-        self.nodes = {name: Node(name, use) for name, use in does.items()}
+    def __init__(self, **use: str) -> None:
+        self.nodes = {name: Node(name, use) for name, use in use.items()}
         self.now = 0
         self.sent: list[tuple[str, str, Rpc]] = []
-        self._under_way: deque[tuple[str, str, Rpc]] = deque()
+        self._in_flight: deque[tuple[str, str, Rpc]] = deque()
 
     def connect(self, *pairs: tuple[str, str]) -> None:
         for one, other in pairs:
-            spoken = [self.nodes[name].router.strategy.protocols for name in (one, other)]
-            protocol = negotiate(*spoken)
+            protocols = [self.nodes[name].router.strategy.protocols for name in (one, other)]
+            protocol = negotiate(*protocols)
             assert protocol is not None
             self.feed(one, PeerConnected(other, protocol))
             self.feed(other, PeerConnected(one, protocol))
-        self.settle()
+        self.deliver_all()
 
-    def add(self, name: str, group: bytes, indexes: range = EIGHT) -> None:
+    def add(self, name: str, group: bytes, indexes: range = ALL_PARTS) -> None:
         """Add parts of a group to a node's application; a node without partial messages publishes one message."""
         node = self.nodes[name]
         parts = counted(group, indexes)
         if node.uses_parts:
-            self._follow(name, group, node.application.add(TOPIC, group, parts))
+            self._apply(name, group, node.application.add(TOPIC, group, parts))
         else:
             self.publish(name, group, b"".join(parts.values()))
-        self.settle()
+        self.deliver_all()
 
     def publish(self, name: str, group: bytes, data: bytes) -> None:
         self.feed(name, Publish(Message(group, TOPIC, data, name)))
-        self.settle()
+        self.deliver_all()
 
     def beat(self, times: int = 1) -> None:
         for _ in range(times):
@@ -91,11 +91,11 @@ class Network:
                 assert due is not None
                 self.now = max(self.now, due)
                 self.feed(name, TimerFired())
-            self.settle()
+            self.deliver_all()
 
-    def settle(self) -> None:
-        while self._under_way:
-            source, destination, rpc = self._under_way.popleft()
+    def deliver_all(self) -> None:
+        while self._in_flight:
+            source, destination, rpc = self._in_flight.popleft()
             self.feed(destination, RpcReceived(source, rpc))
 
     def feed(self, name: str, event: Event) -> None:
@@ -104,22 +104,22 @@ class Network:
             match action:
                 case Send():
                     self.sent.append((name, str(action.peer), action.rpc))
-                    self._under_way.append(self.sent[-1])
+                    self._in_flight.append(self.sent[-1])
                 case DeliverPartial():
                     outcome = node.application.received(action.partial, action.received_from)
-                    self._follow(name, action.partial.group, outcome)
+                    self._apply(name, action.partial.group, outcome)
                 case RemindOfPartial():
-                    self._follow(name, action.group, node.application.reminded(TOPIC, action.group))
+                    self._apply(name, action.group, node.application.reminded(TOPIC, action.group))
                 case Deliver() if action.received_from is not None:
                     assert isinstance(action.message.id, bytes)
                     node.whole.append(action.message.id)
                     if node.uses_parts:
                         outcome = node.application.message_received(TOPIC, action.message.data)
-                        self._follow(name, action.message.id, outcome)
+                        self._apply(name, action.message.id, outcome)
                 case _:
                     pass
 
-    def _follow(self, name: str, group: bytes, outcome: Outcome) -> None:
+    def _apply(self, name: str, group: bytes, outcome: Outcome) -> None:
         for event in outcome.events:
             self.feed(name, event)
         if outcome.whole is not None:

@@ -13,7 +13,7 @@ from hearsay.core.rules.randomness import Randomness
 MESSAGES = (Message(7, "news", b"one", 50), Message(8, "news", b"two", 51))
 
 
-def router_of(kind, **parameters):
+def create_router(kind, **parameters):
     router = create(kind, 1, kind.parameters.from_mapping({"validate": True, **parameters}), Randomness(1), 0)
     router.handle(Join("news"), 0)
     for peer in range(2, 9):
@@ -23,18 +23,18 @@ def router_of(kind, **parameters):
 
 
 @pytest.mark.parametrize("kind", ROUTERS.values(), ids=ROUTERS)
-def test_they_are_delivered_and_forwarded_without_a_question(kind):
-    at_once = router_of(kind).handle(RpcReceived(3, Rpc(messages=MESSAGES[:1]), accepted=True), 1)
-    asking = router_of(kind)
-    question, *others = asking.handle(RpcReceived(3, Rpc(messages=MESSAGES[:1])), 1)
-    assert isinstance(question, Validate)
-    assert at_once == others + asking.handle(MessageValidated(7, Verdict.ACCEPT), 1)
-    assert any(isinstance(action, Deliver) for action in at_once)
+def test_accepted_messages_are_delivered_and_forwarded_without_validation(kind):
+    accepted_actions = create_router(kind).handle(RpcReceived(3, Rpc(messages=MESSAGES[:1]), accepted=True), 1)
+    validating = create_router(kind)
+    validate, *others = validating.handle(RpcReceived(3, Rpc(messages=MESSAGES[:1])), 1)
+    assert isinstance(validate, Validate)
+    assert accepted_actions == others + validating.handle(MessageValidated(7, Verdict.ACCEPT), 1)
+    assert any(isinstance(action, Deliver) for action in accepted_actions)
 
 
 @pytest.mark.parametrize("kind", ROUTERS.values(), ids=ROUTERS)
-def test_one_that_is_being_looked_at_is_a_duplicate_even_when_it_was_forgotten(kind):
-    router = router_of(kind, max_seen=1)
+def test_a_copy_of_a_message_in_validation_is_a_duplicate_although_its_id_was_forgotten(kind):
+    router = create_router(kind, max_seen=1)
     router.handle(RpcReceived(3, Rpc(messages=MESSAGES)), 1)
     assert 7 not in router.known
     again = router.handle(RpcReceived(4, Rpc(messages=MESSAGES[:1]), accepted=True), 2)

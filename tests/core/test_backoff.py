@@ -32,7 +32,7 @@ def test_own_grafts_wait_for_the_slack_and_those_of_others_do_not():
     assert len(backoffs) == 0
 
 
-def test_a_shorter_time_does_not_end_a_longer_one():
+def test_a_shorter_backoff_does_not_end_a_longer_one():
     """Rules: BACKOFF-1."""
     backoffs = Backoffs(10, 0)
     backoffs.start("t", "p", 0, 100)
@@ -55,7 +55,7 @@ def test_only_v11_speaks_meshsub_11():
     assert router("v1.1").strategy.protocols == (MESHSUB_11, MESHSUB, FLOODSUB)
 
 
-def test_an_r1_router_does_not_know_backoff():
+def test_an_r1_router_ignores_the_backoff_of_a_prune():
     old = router("r1")
     old.handle(PeerConnected("peer", MESHSUB), 0)
     old.handle(RpcReceived("peer", Rpc((Subscription("t", True),))), 0)
@@ -90,7 +90,7 @@ def test_two_hundred_grafts_between_two_heartbeats(preset):
     assert (former < mesh.members) == (preset == "v1.1")
 
 
-def test_what_a_router_speaks_follows_from_its_parameters():
+def test_protocols_of_a_router_follow_from_its_parameters():
     kind = ROUTERS["meshsub"]
     with_backoffs = kind.parameters.from_mapping({"prune_backoff_ms": 1})
     assert kind.protocols(kind.parameters()) == (MESHSUB, FLOODSUB)

@@ -39,7 +39,7 @@ def subscribe(machine, peer, names):
     return machine.handle(RpcReceived(peer, Rpc(tuple(Subscription(name, True) for name in names))), machine.now)
 
 
-def of_subscriptions(count):
+def fill_subscriptions(count):
     book = PeerBook()
     peer = book.connected["peer"] = ConnectedPeer("peer", "", True, "", False)
     for number in range(count):
@@ -47,7 +47,7 @@ def of_subscriptions(count):
     return book, book.topic_bytes
 
 
-def of_shared_topics(count):
+def fill_shared_topics(count):
     book = PeerBook()
     for number in range(count // 500):
         peer = book.connected[number] = ConnectedPeer(number.to_bytes(38, "big"), "", True, "", False)
@@ -56,36 +56,36 @@ def of_shared_topics(count):
     return book, book.topic_bytes
 
 
-def of_seen(count):
+def fill_seen_cache(count):
     seen = TimedSeen(1_000, UNBOUNDED, UNBOUNDED)
     for number in range(count):
         seen.add(number.to_bytes(46, "big"), 10_000 + number, None)
     return seen, count * (SEEN_BYTES + 46)
 
 
-def of_messages(count):
+def fill_message_cache(count):
     cache = MessageCache(GossipsubParameters(max_cached_bytes=MAX_COUNT))
-    messages = 0
+    message_bytes = 0
     for number in range(count):
-        one = message(number)
-        cache.put(one)
-        messages += message_footprint(one)
-    return cache, messages
+        each = message(number)
+        cache.put(each)
+        message_bytes += message_footprint(each)
+    return cache, message_bytes
 
 
-@pytest.mark.parametrize("build", [of_subscriptions, of_shared_topics, of_seen, of_messages])
-def test_what_is_counted_is_what_is_taken(build):
+@pytest.mark.parametrize("fill", [fill_subscriptions, fill_shared_topics, fill_seen_cache, fill_message_cache])
+def test_counted_bytes_are_near_the_memory_in_use(fill):
     tracemalloc.start()
     try:
-        kept, counted = build(6_000)
-        taken = tracemalloc.get_traced_memory()[0]
+        kept, counted = fill(6_000)
+        allocated = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert kept is not None
-    assert 0.5 * counted < taken < 1.05 * counted
+    assert 0.5 * counted < allocated < 1.05 * counted
 
 
-def test_the_names_of_one_peer_are_bounded_in_bytes():
+def test_subscriptions_of_one_peer_are_bounded_in_bytes():
     machine = router(max_subscription_bytes_per_peer=10_000)
     machine.handle(PeerConnected("peer", MESHSUB), 0)
     actions = subscribe(machine, "peer", [f"{number}" + "x" * 1_000 for number in range(30)])
@@ -96,7 +96,7 @@ def test_the_names_of_one_peer_are_bounded_in_bytes():
     assert dropped == [(22, Reason.OVER_LIMIT)]
 
 
-def test_the_names_of_all_peers_are_bounded_and_do_not_keep_out_those_of_our_own_topics():
+def test_subscriptions_of_all_peers_are_bounded_except_those_to_own_topics():
     machine = router(max_subscription_bytes=20_000)
     machine.handle(Join("news"), 0)
     for peer in ("a", "b", "late"):

@@ -45,7 +45,7 @@ class TimedSeenMachine(RuleBasedStateMachine):
         assert ids & self.cache.known == ids & {number for _, number in self.remembered()}
 
     @invariant()
-    def same(self):
+    def cache_equals_model(self):
         if hasattr(self, "cache"):
             self.cache.expire(self.now)
             found = [(first_us, message_id) for message_id, first_us, _ in self.cache.first_copies()]
@@ -73,14 +73,14 @@ class WindowedSeenMachine(RuleBasedStateMachine):
             self.added = [*self.added, (self.beat, number)][-self.limit :]
 
     @invariant()
-    def same(self):
+    def cache_equals_model(self):
         if hasattr(self, "cache"):
             known = {number for _, number in self.added}
             assert set(self.cache.known) == known
             assert len(self.cache) == len(known)
 
 
-def cache_of(length: int, gossip: int, limit: int) -> MessageCache:
+def message_cache(length: int, gossip: int, limit: int) -> MessageCache:
     return MessageCache(GossipsubParameters(history_length=length, history_gossip=gossip, max_cached_messages=limit))
 
 
@@ -88,7 +88,7 @@ class MessageCacheMachine(RuleBasedStateMachine):
     @initialize(length=st.integers(1, 5), gossip=st.integers(0, 5), limit=st.integers(1, 8))
     def start(self, length, gossip, limit):
         self.length, self.gossip, self.limit = length, min(gossip, length), limit
-        self.cache = cache_of(length, self.gossip, limit)
+        self.cache = message_cache(length, self.gossip, limit)
         self.beat = 0
         self.held: list[tuple[int, Message]] = []
         self.answers: dict[tuple[int, str], int] = {}
@@ -99,28 +99,28 @@ class MessageCacheMachine(RuleBasedStateMachine):
         self.cache.put(message)
         if all(known.id != number for _, known in self.held):
             self.held = [*self.held, (self.beat, message)]
-            self.forget(self.held[: -self.limit])
+            self.remove_from_model(self.held[: -self.limit])
 
-    def forget(self, gone):
-        self.held = [entry for entry in self.held if entry not in gone]
-        for _, message in gone:
+    def remove_from_model(self, removed):
+        self.held = [entry for entry in self.held if entry not in removed]
+        for _, message in removed:
             self.answers = {key: count for key, count in self.answers.items() if key[0] != message.id}
 
     @rule()
     def shift(self):
         self.cache.shift()
         self.beat += 1
-        self.forget([entry for entry in self.held if self.beat - entry[0] >= self.length])
+        self.remove_from_model([entry for entry in self.held if self.beat - entry[0] >= self.length])
 
     @precondition(lambda self: bool(self.held))
-    @rule(place=st.integers(0, 20), peer=st.sampled_from(["b", "c"]))
-    def answer(self, place, peer):
-        message = self.held[place % len(self.held)][1]
+    @rule(index=st.integers(0, 20), peer=st.sampled_from(["b", "c"]))
+    def answer(self, index, peer):
+        message = self.held[index % len(self.held)][1]
         self.answers[message.id, peer] = self.answers.get((message.id, peer), 0) + 1
         assert self.cache.count_answer(message.id, peer) == self.answers[message.id, peer]
 
     @invariant()
-    def same(self):
+    def cache_equals_model(self):
         if hasattr(self, "cache"):
             held = {message.id: message for _, message in self.held}
             assert {number: self.cache.get(number) for number in range(13)} == {
@@ -138,7 +138,7 @@ class MessageCacheMachine(RuleBasedStateMachine):
 
 def test_counts_of_requests_are_bounded(monkeypatch):
     monkeypatch.setattr(message_memory, "MAX_COUNTED", 3)
-    cache = cache_of(5, 5, 10)
+    cache = message_cache(5, 5, 10)
     for number in range(3):
         cache.put(Message(number, "news", b""))
     assert [cache.count_answer(0, "b"), cache.count_answer(0, "b"), cache.count_answer(0, "c")] == [1, 2, 1]

@@ -21,7 +21,7 @@ from hearsay.core.rules.message_rules import ACCEPTED, ASKED, DUPLICATE, first_c
 @pytest.mark.parametrize(
     ("due", "now", "following"), [(1000, 1000, 2000), (1000, 1999, 2000), (1000, 2000, 3000), (1000, 7500, 8500)]
 )
-def test_a_beat_does_not_drift_and_late_ones_are_skipped(due, now, following):
+def test_heartbeats_do_not_drift_and_late_heartbeats_are_skipped(due, now, following):
     """Rules: BEAT-2."""
     assert next_heartbeat(due, 1000, now) == following
 
@@ -34,7 +34,7 @@ def test_a_mesh_goes_back_to_its_degree(size, own, change):
     assert mesh_change(size, own, low=4, degree=6, prune_from=13) == change
 
 
-def test_one_more_is_grafted_out_of_turn_only_if_the_next_beat_lets_it_stay():
+def test_a_peer_is_grafted_between_heartbeats_only_if_the_next_heartbeat_keeps_it():
     assert [has_room_for_one(size, prune_from=13) for size in (11, 12)] == [True, False]
 
 
@@ -75,12 +75,12 @@ def test_a_graft_gets_the_first_answer_that_fits(asked, reason, prune):
         (True, False, False, False, 7, ASKED),
     ],
 )
-def test_a_first_copy_becomes_the_first_that_fits(joined, own, asked, trusted, waiting, becomes):
+def test_a_first_copy_gets_the_first_outcome_that_fits(joined, own, asked, trusted, waiting, becomes):
     """Rules: COPY-1, COPY-2, COPY-3, COPY-4, COPY-5, COPY-6."""
     assert first_copy(joined, own, asked, trusted, waiting, most_waiting=8) == becomes
 
 
-def test_a_prune_names_whole_seconds_and_a_received_time_is_bounded():
+def test_a_prune_has_whole_seconds_and_a_received_backoff_is_bounded():
     """Rules: BACKOFF-3, BACKOFF-4."""
     assert [seconds_to_name(time) for time in (1, 1_000_000, 1_000_001)] == [1, 1, 2]
     assert received_backoff(True, 5, own=60_000_000, most=3_600_000_000) == 5_000_000

@@ -27,13 +27,13 @@ def test_the_table_of_presets_is_made_from_the_presets():
     )
 
 
-def test_every_choice_has_a_row():
+def test_every_parameter_with_choices_has_a_row():
     text = difference_tables.table()
     chosen = [declared.name for declared in fields(GossipsubParameters) if "choices" in declared.metadata]
     assert [name for name in chosen if f"|`{name}`|" not in text] == []
 
 
-def test_the_tests_that_stand_for_gos_are_there():
+def test_all_tests_that_the_page_names_for_tests_of_go_exist():
     found = NAMED.findall(GO_TESTS.read_text(encoding="utf-8"))
     assert len(found) > 50
     sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}

@@ -59,10 +59,10 @@ class Overlay(RuleBasedStateMachine):
         self.now = 0
         self.parameters = EPISUB_KIND.parameters.from_mapping(values)
         self.routers = {name: create(EPISUB_KIND, name, self.parameters, Randomness(5)) for name in PEERS}
-        self.lines: set[tuple[str, str]] = set()
+        self.connected_pairs: set[tuple[str, str]] = set()
         """Pairs (router, peer) where the router takes the peer for connected."""
-        self.under_way: defaultdict[tuple[str, str], deque[object]] = defaultdict(deque)
-        self.owed: deque[tuple[str, object]] = deque()
+        self.in_flight: defaultdict[tuple[str, str], deque[object]] = defaultdict(deque)
+        self.requests: deque[tuple[str, object]] = deque()
         """Requests of routers to their driver that it has not yet fulfilled."""
         self.published = 0
         self.fed: set[str] = set()
@@ -75,82 +75,82 @@ class Overlay(RuleBasedStateMachine):
         for action in self.routers[name].handle(event, self.now):
             match action:
                 case Send():
-                    assert (name, action.peer) in self.lines
-                    self.under_way[name, action.peer].append(action.rpc)
+                    assert (name, action.peer) in self.connected_pairs
+                    self.in_flight[name, action.peer].append(action.rpc)
                 case Dial():
-                    assert (name, action.peer) not in self.lines
+                    assert (name, action.peer) not in self.connected_pairs
                     assert action.peer != name
-                    self.owed.append((name, action))
+                    self.requests.append((name, action))
                 case Disconnect() | Ping():
-                    assert (name, action.peer) in self.lines
-                    self.owed.append((name, action))
+                    assert (name, action.peer) in self.connected_pairs
+                    self.requests.append((name, action))
                 case FindContacts():
-                    self.owed.append((name, action))
+                    self.requests.append((name, action))
                 case PartDropped():
                     assert action.count > 0
                 case _:
                     pass
 
-    def hang_up(self, one, other):
+    def disconnect(self, one, other):
         for a, b in ((one, other), (other, one)):
-            self.under_way.pop((a, b), None)
+            self.in_flight.pop((a, b), None)
         for a, b in ((one, other), (other, one)):
-            if (a, b) in self.lines:
-                self.lines.remove((a, b))
+            if (a, b) in self.connected_pairs:
+                self.connected_pairs.remove((a, b))
                 self.feed(a, PeerDisconnected(b))
 
     def connect(self, one, other):
         for a, b in ((one, other), (other, one)):
-            if a in self.routers and (a, b) not in self.lines:
-                self.lines.add((a, b))
+            if a in self.routers and (a, b) not in self.connected_pairs:
+                self.connected_pairs.add((a, b))
                 self.feed(a, PeerConnected(b, EPISUB))
 
     @rule(works=st.booleans(), rtt=st.integers(1, 200_000), names=st.sets(st.sampled_from(PEERS)))
-    def answer(self, works, rtt, names):
+    def fulfil_request(self, works, rtt, names):
         """The driver does what it owes longest."""
-        if not self.owed:
+        if not self.requests:
             return
-        name, action = self.owed.popleft()
+        name, action = self.requests.popleft()
         match action:
             case Dial(peer):
                 if works and peer in self.routers:
                     self.connect(name, peer)
-                elif (name, peer) not in self.lines:
+                elif (name, peer) not in self.connected_pairs:
                     self.feed(name, DialFailed(peer))
             case Disconnect(peer):
-                self.hang_up(name, peer)
+                self.disconnect(name, peer)
             case Ping(peer):
-                if works and (name, peer) in self.lines:
+                if works and (name, peer) in self.connected_pairs:
                     self.feed(name, RoundTripMeasured(peer, rtt))
             case FindContacts(topic, count):
                 self.feed(name, ContactsFound(topic, tuple(sorted(names))[:count] if works else ()))
 
     @rule(data=st.data())
     def deliver_one(self, data):
-        waiting = sorted(pair for pair, queue in self.under_way.items() if queue and pair[1] in self.routers)
+        waiting = sorted(pair for pair, queue in self.in_flight.items() if queue and pair[1] in self.routers)
         if waiting:
             source, destination = data.draw(st.sampled_from(waiting))
-            rpc = self.under_way[source, destination].popleft()
-            if (destination, source) in self.lines:
+            rpc = self.in_flight[source, destination].popleft()
+            if (destination, source) in self.connected_pairs:
                 self.feed(destination, RpcReceived(source, rpc))
 
     @rule(data=st.data())
     def fail_one(self, data):
-        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
         if waiting:
             source, destination = data.draw(st.sampled_from(waiting))
-            self.feed(source, SendFailed(destination, self.under_way[source, destination].pop()))
+            self.feed(source, SendFailed(destination, self.in_flight[source, destination].pop()))
 
     @rule(one=st.sampled_from(PEERS), other=st.sampled_from([*PEERS, MALLORY]))
-    def line_breaks_or_mallory_comes(self, one, other):
-        if (one, other) in self.lines:
-            self.hang_up(one, other)
+    def disconnect_or_connect_mallory(self, one, other):
+        if (one, other) in self.connected_pairs:
+            self.disconnect(one, other)
         elif other == MALLORY:
             self.connect(one, other)
 
     @rule(name=st.sampled_from(PEERS), rpc=hostile)
-    def mallory_says(self, name, rpc):
-        if (name, MALLORY) in self.lines:
+    def mallory_sends(self, name, rpc):
+        if (name, MALLORY) in self.connected_pairs:
             self.feed(name, RpcReceived(MALLORY, rpc))
 
     @rule(name=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS))
@@ -170,18 +170,18 @@ class Overlay(RuleBasedStateMachine):
             self.feed(name, TimerFired())
 
     @rule()
-    def settle(self):
+    def run_until_idle(self):
         """The driver does all that it owes, everything arrives, and the talking comes to an end."""
         for _ in range(400):
-            for _ in range(len(self.owed)):
-                self.answer(works=True, rtt=10_000, names=set(PEERS))
-            waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
-            if not waiting and not self.owed:
+            for _ in range(len(self.requests)):
+                self.fulfil_request(works=True, rtt=10_000, names=set(PEERS))
+            waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
+            if not waiting and not self.requests:
                 return
             for source, destination in waiting:
-                if self.under_way[source, destination]:
-                    rpc = self.under_way[source, destination].popleft()
-                    if (destination, source) in self.lines and destination in self.routers:
+                if self.in_flight[source, destination]:
+                    rpc = self.in_flight[source, destination].popleft()
+                    if (destination, source) in self.connected_pairs and destination in self.routers:
                         self.feed(destination, RpcReceived(source, rpc))
         raise AssertionError("the routers never stop talking")
 
@@ -211,15 +211,15 @@ class Overlay(RuleBasedStateMachine):
                 assert len(tree.kept) <= own.max_cached_messages
 
 
-def test_a_pair_and_a_full_triangle_come_to_rest_and_find_together():
+def test_a_pair_and_a_full_triangle_become_one_overlay():
     """HyParView with two links a node: the pair joins at the triangle, and who loses a link for it waits for its
     next round. All three joined again at once before, and the talking never ended."""
     overlay = type("Pair and triangle", (Overlay,), {"preset": "hyparview-plumtree-10k"})()
     overlay.start(validated=False, leave="leave")
-    overlay.settle()
+    overlay.run_until_idle()
     for one, other in (("e", "c"), ("a", "d")):
-        overlay.line_breaks_or_mallory_comes(one, other)
-        overlay.settle()
+        overlay.disconnect_or_connect_mallory(one, other)
+        overlay.run_until_idle()
 
     def neighbours():
         memberships = {name: router.strategy.memberships["news"] for name, router in overlay.routers.items()}
@@ -229,37 +229,39 @@ def test_a_pair_and_a_full_triangle_come_to_rest_and_find_together():
     for _ in range(8):
         for name in PEERS:
             overlay.beat(name)
-        overlay.settle()
-    ring = neighbours()
-    assert all(len(peers) == 2 for peers in ring.values())
+        overlay.run_until_idle()
+    links = neighbours()
+    assert all(len(peers) == 2 for peers in links.values())
     reached = {"a"}
     for _ in PEERS:
-        reached |= {peer for name in reached for peer in ring[name]}
+        reached |= {peer for name in reached for peer in links[name]}
     assert reached == set(PEERS)
 
 
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
-def test_whatever_happens_to_the_overlay(preset):
+def test_random_events_keep_the_overlay_bounded_and_consistent(preset):
     machine = type(f"Overlay of {preset}", (Overlay,), {"preset": preset})
     run_state_machine_as_test(machine)
 
 
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
-def test_links_are_mutual_once_all_is_said(preset):
+def test_links_are_mutual_when_nothing_is_in_flight(preset):
     """Random play, then the driver does everything it owes, again and again: no one-sided link stays."""
-    machine = type(f"Settled {preset}", (Overlay,), {"preset": preset, "mallory_says": None, "fail_one": None})
+    machine = type(
+        f"Mutual links of {preset}", (Overlay,), {"preset": preset, "mallory_sends": None, "fail_one": None}
+    )
 
-    def settled_is_mutual(self):
+    def links_are_mutual(self):
         for _ in range(8):
-            self.settle()
+            self.run_until_idle()
             for name in PEERS:
                 self.beat(name)
-        self.settle()
+        self.run_until_idle()
         for name, router in self.routers.items():
             for topic, membership in router.strategy.memberships.items():
                 for peer in membership.views.active:
                     if peer in self.routers:
                         assert name in self.routers[peer].strategy.memberships[topic].views.active
 
-    machine.settled_is_mutual = rule()(settled_is_mutual)
+    machine.links_are_mutual = rule()(links_are_mutual)
     run_state_machine_as_test(machine)

@@ -35,12 +35,12 @@ class Node:
     def feed(self, event):
         return self.router.handle(event, self.now)
 
-    def says(self, peer, *parts, subscribe=()):
+    def receive(self, peer, *parts, subscribe=()):
         control = Control(episub=parts) if parts else None
         changes = tuple(Subscription(topic, True) for topic in subscribe)
         return self.feed(RpcReceived(peer, Rpc(changes, control=control)))
 
-    def until(self, time_us):
+    def run_until(self, time_us):
         actions = []
         while self.router.deadline() is not None and self.router.deadline() <= time_us:
             self.now = self.router.deadline()
@@ -52,63 +52,63 @@ class Node:
         return self.router.strategy.memberships[topic].views
 
 
-def test_an_ihave_whose_ids_and_hops_do_not_match_never_counts_backwards():
+def test_an_ihave_with_unequal_numbers_of_ids_and_hops_is_dropped():
     node = Node(overlay="connections")
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB, ("news",)))
     for ids, hops, dropped in ((("m1",), (1, 2, 3), 2), (("m1", "m2", "m3"), (), 3)):
-        actions = node.says("a", EpisubIHave("news", ids, hops))
+        actions = node.receive("a", EpisubIHave("news", ids, hops))
         assert [action for action in actions if isinstance(action, PartDropped)] == [
             PartDropped("a", PartKind.IHAVE, dropped, Reason.OVER_LIMIT)
         ]
 
 
-def test_nothing_of_a_lost_connection_ends_the_next_one():
+def test_state_of_a_lost_connection_does_not_close_the_next_one():
     """The peer was a neighbour, so its loss ends the need for its connection. That is not to be noted any more."""
     node = Node(idle_ms=3000, stabilise_min_ms=60_000, stabilise_max_ms=60_000)
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB))
-    node.says("a", Neighbor("news", Role.ACCEPT, True, 1, 1), subscribe=["news"])
+    node.receive("a", Neighbor("news", Role.ACCEPT, True, 1, 1), subscribe=["news"])
     node.feed(PeerDisconnected("a"))
     assert not node.router.strategy.remembers("a")
-    node.until(2_900_000)
+    node.run_until(2_900_000)
     node.feed(PeerConnected("a", EPISUB))
-    actions = node.until(3_100_000)
+    actions = node.run_until(3_100_000)
     assert not any(isinstance(action, Disconnect) for action in actions)
 
 
-def test_thirty_topics_joined_at_once_leave_the_passive_lists_alone():
+def test_thirty_topics_joined_at_once_do_not_change_passive_lists():
     """The wanted number of dials cannot be under way at once; no peer is taken for dead because of that."""
     node = Node(max_dials=4, probe_count=4, probe_interval_ms=1000)
     node.feed(PeerConnected("a", EPISUB))
     topics = [f"topic{number}" for number in range(30)]
-    node.says("a", subscribe=topics)
+    node.receive("a", subscribe=topics)
     for topic in topics:
         node.feed(Join(topic))
         node.feed(ContactsFound(topic, ("a",)))
-        node.says("a", Neighbor(topic, Role.ACCEPT, True, 1, 1))
-        node.says("a", *(ForwardJoin(topic, f"{topic}-{number}", 0, number) for number in range(10)))
-    actions = node.until(1_500_000)
+        node.receive("a", Neighbor(topic, Role.ACCEPT, True, 1, 1))
+        node.receive("a", *(ForwardJoin(topic, f"{topic}-{number}", 0, number) for number in range(10)))
+    actions = node.run_until(1_500_000)
     dialled = {action.peer for action in actions if isinstance(action, Dial)}
     assert 0 < len(dialled) <= 4
     for topic in topics:
         assert len(node.views(topic).passive) == 10
 
 
-def test_a_neighbour_that_leaves_and_returns_is_answered_no_more_often():
+def test_leaving_and_returning_does_not_reset_the_limit_of_graft_answers():
     """Rules: TREE-3."""
     node = Node(stabilise_min_ms=60_000, stabilise_max_ms=60_000)
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB))
-    node.says("a", subscribe=["news"])
+    node.receive("a", subscribe=["news"])
     node.feed(Publish(Message("m1", "news", b"x")))
     answers = 0
     for _ in range(5):
-        node.says("a", Neighbor("news", Role.REQUEST, True, 0, 0))
+        node.receive("a", Neighbor("news", Role.REQUEST, True, 0, 0))
         for _ in range(node.router.parameters.graft_answers_per_id):
-            actions = node.says("a", EpisubGraft("news", ("m1",)))
+            actions = node.receive("a", EpisubGraft("news", ("m1",)))
             answers += sum(isinstance(action, Send) and bool(action.rpc.messages) for action in actions)
-        node.says("a", LeaveOfNeighbour("news", refused=False))
+        node.receive("a", LeaveOfNeighbour("news", refused=False))
     assert answers == node.router.parameters.graft_answers_per_id
     node.feed(PeerDisconnected("a"))
     assert not node.router.strategy.remembers("a")
@@ -131,30 +131,30 @@ def test_no_id_is_left_out_of_every_ihave():
     assert announced == {f"m{place}" for place in range(8)}
 
 
-def carry(nodes, sender, actions):
+def deliver_all(nodes, sender, actions):
     """Take the RPCs among a router's actions to their receivers, and the answers back, until there are none."""
     for action in actions:
         if isinstance(action, Send) and action.peer in nodes:
-            carry(nodes, action.peer, nodes[action.peer].feed(RpcReceived(sender, action.rpc)))
+            deliver_all(nodes, action.peer, nodes[action.peer].feed(RpcReceived(sender, action.rpc)))
 
 
 @pytest.mark.parametrize("overlay", ["episub", "hyparview"])
-def test_a_link_that_a_peer_forgot_with_its_stream_is_mutual_again(overlay):
+def test_a_link_that_a_peer_removed_with_its_stream_becomes_mutual_again(overlay):
     """Rules: NEIGHBOR-4. A router whose stream ended takes the peer for gone, the peer keeps the link."""
     nodes = {name: Node(name, overlay=overlay) for name in ("p", "q")}
     for name, other in (("p", "q"), ("q", "p")):
         nodes[name].feed(Join("news"))
         nodes[name].feed(PeerConnected(other, EPISUB, ("news",)))
-    carry(nodes, "p", nodes["p"].feed(ContactsFound("news", ("q",))))
+    deliver_all(nodes, "p", nodes["p"].feed(ContactsFound("news", ("q",))))
     links = [node.views().active for node in nodes.values()]
     assert [list(active) for active in links] == [["q"], ["p"]]
     nodes["q"].feed(PeerDisconnected("p"))
     nodes["q"].feed(PeerConnected("p", EPISUB, ("news",)))
     assert [list(active) for active in links] == [["q"], []]
-    carry(nodes, "p", nodes["p"].feed(StreamOpened("q")))
+    deliver_all(nodes, "p", nodes["p"].feed(StreamOpened("q")))
     assert [list(active) for active in links] == [["q"], ["p"]]
     again = nodes["p"].feed(StreamOpened("q"))
-    carry(nodes, "p", again)
+    deliver_all(nodes, "p", again)
     assert [list(active) for active in links] == [["q"], ["p"]], "ACCEPT changes nothing where the link is mutual"
 
 
@@ -163,12 +163,14 @@ def test_a_peer_that_replaces_its_stream_gets_recent_announcements_again():
     node = Node(overlay="connections")
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB, ("news",)))
-    node.says("a", EpisubPrune("news"))
+    node.receive("a", EpisubPrune("news"))
 
     def announced(actions):
         return [action.rpc.control.episub for action in actions if isinstance(action, Send) and action.rpc.control]
 
     node.feed(Publish(Message("m1", "news", b"x")))
-    assert announced(node.until(200_000)) == [(EpisubIHave("news", ("m1",), (0,)),)]
-    assert announced(node.feed(StreamOpened("a")) + node.until(400_000)) == [(EpisubIHave("news", ("m1",), (0,)),)]
-    assert announced(node.until(600_000)) == []
+    assert announced(node.run_until(200_000)) == [(EpisubIHave("news", ("m1",), (0,)),)]
+    assert announced(node.feed(StreamOpened("a")) + node.run_until(400_000)) == [
+        (EpisubIHave("news", ("m1",), (0,)),)
+    ]
+    assert announced(node.run_until(600_000)) == []

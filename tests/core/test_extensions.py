@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judged import TOPIC, Judge, dropped, score, sent
+from router_driver import TOPIC, RouterDriver, dropped, score_table, sent
 
 from hearsay.core.language.actions import ExtensionTestReceived, PartDropped, Reason, Send
 from hearsay.core.language.events import PeerConnected, PeerDisconnected, RpcReceived
@@ -22,22 +22,22 @@ from hearsay.core.language.rpc import (
 from hearsay.core.registry import ROUTERS, create, negotiate
 from hearsay.core.rules.randomness import Randomness
 
-PENALTY = score(
+PENALTY = score_table(
     thresholds={"gossip": -100, "publish": -500, "graylist": -1000},
     misbehaviour_weight=-1,
     misbehaviour_decay=0.9,
 )
-SAYS = Rpc(control=Control(features=(Features(),)))
-QUIET = Rpc()
+FEATURES_RPC = Rpc(control=Control(features=(Features(),)))
+EMPTY_RPC = Rpc()
 
 
-def judge(**given):
-    made = Judge(partial_messages=True, **{"score": PENALTY, **given})
+def connected_driver(**given):
+    made = RouterDriver(partial_messages=True, **{"score": PENALTY, **given})
     made.connect("p", protocol=MESHSUB_13)
     return made
 
 
-def of_parameters(**given):
+def create_router(**given):
     kind = ROUTERS["gossipsub"]
     return create(kind, "me", kind.parameters.from_mapping({**kind.presets["v1.1"], **given}), Randomness(1))
 
@@ -45,59 +45,69 @@ def of_parameters(**given):
 @pytest.mark.parametrize(
     ("rpcs", "late_extensions", "expected"),
     [
-        ([SAYS, QUIET, QUIET], "penalise", 0),
-        ([SAYS, SAYS, SAYS], "penalise", -400),
-        ([QUIET, QUIET, SAYS], "penalise", -100),
-        ([SAYS, SAYS, SAYS], "ignore", 0),
+        ([FEATURES_RPC, EMPTY_RPC, EMPTY_RPC], "penalise", 0),
+        ([FEATURES_RPC, FEATURES_RPC, FEATURES_RPC], "penalise", -400),
+        ([EMPTY_RPC, EMPTY_RPC, FEATURES_RPC], "penalise", -100),
+        ([FEATURES_RPC, FEATURES_RPC, FEATURES_RPC], "ignore", 0),
     ],
 )
-def test_what_is_said_again_or_too_late_is_misbehaviour(rpcs, late_extensions, expected):
+def test_repeated_or_late_features_are_misbehaviour(rpcs, late_extensions, expected):
     """Rule: EXT-2. go's test: well behaved and not; (2 · 10)² = 400 before it decays."""
-    made = judge(late_extensions=late_extensions)
+    made = connected_driver(late_extensions=late_extensions)
     for rpc in rpcs:
         made.feed(RpcReceived("p", rpc))
     assert made.score("p") == expected
 
 
-TESTS = Rpc(control=Control(features=(Features(test_extension=True),)))
-TEST = Rpc(test=ExtensionTest())
+TEST_EXTENSION_RPC = Rpc(control=Control(features=(Features(test_extension=True),)))
+TEST_MESSAGE_RPC = Rpc(test=ExtensionTest())
 
 
 @pytest.mark.parametrize(
-    ("ours", "said", "sent_back"), [(True, TESTS, [TEST]), (True, SAYS, []), (True, QUIET, []), (False, TESTS, [])]
+    ("own_extension", "received", "sent_back"),
+    [
+        (True, TEST_EXTENSION_RPC, [TEST_MESSAGE_RPC]),
+        (True, FEATURES_RPC, []),
+        (True, EMPTY_RPC, []),
+        (False, TEST_EXTENSION_RPC, []),
+    ],
 )
-def test_a_test_message_goes_to_who_has_the_test_extension(ours, said, sent_back):
+def test_a_test_message_goes_to_peers_with_the_test_extension(own_extension, received, sent_back):
     """Rule: EXT-5. go: TestTestExtension, in which the first RPC says it and the next is the message."""
-    router = of_parameters(test_extension=ours, partial_messages=True)
+    router = create_router(test_extension=own_extension, partial_messages=True)
     hello = router.handle(PeerConnected("p", MESHSUB_13), 0)
-    assert [action.rpc.control.features for action in hello if isinstance(action, Send)] == [(Features(True, ours),)]
-    answers = [action.rpc for action in router.handle(RpcReceived("p", said), 0) if isinstance(action, Send)]
+    assert [action.rpc.control.features for action in hello if isinstance(action, Send)] == [
+        (Features(True, own_extension),)
+    ]
+    answers = [action.rpc for action in router.handle(RpcReceived("p", received), 0) if isinstance(action, Send)]
     assert answers == sent_back
-    on = bool(sent_back)
-    came = router.handle(RpcReceived("p", TEST), 0)
-    assert came == [ExtensionTestReceived("p") if on else PartDropped("p", PartKind.EXTENSION, 1, Reason.UNSUPPORTED)]
-    assert router.handle(RpcReceived("p", QUIET), 0) == []
+    enabled = bool(sent_back)
+    test_actions = router.handle(RpcReceived("p", TEST_MESSAGE_RPC), 0)
+    assert test_actions == [
+        ExtensionTestReceived("p") if enabled else PartDropped("p", PartKind.EXTENSION, 1, Reason.UNSUPPORTED)
+    ]
+    assert router.handle(RpcReceived("p", EMPTY_RPC), 0) == []
 
 
-def test_the_test_extension_alone_is_reason_enough_to_speak_1_3():
+def test_the_test_extension_alone_selects_version_1_3():
     """Rule: EXT-1."""
-    assert of_parameters(test_extension=True).strategy.protocols[0] == MESHSUB_13
+    assert create_router(test_extension=True).strategy.protocols[0] == MESHSUB_13
 
 
-def test_a_peer_that_comes_again_says_it_again():
+def test_features_are_exchanged_again_after_a_reconnection():
     """Rules: EXT-1, EXT-2. Nothing is kept of a peer that has gone."""
-    made = judge()
-    made.feed(RpcReceived("p", SAYS))
+    made = connected_driver()
+    made.feed(RpcReceived("p", FEATURES_RPC))
     made.feed(PeerDisconnected("p"))
     assert not made.strategy.remembers("p")
     actions = made.feed(PeerConnected("p", MESHSUB_13))
     assert sent(actions, Features) == [("p", Features(partial_messages=True))]
-    made.feed(RpcReceived("p", SAYS))
+    made.feed(RpcReceived("p", FEATURES_RPC))
     assert made.score("p") == 0
 
 
 @pytest.mark.parametrize(
-    ("given", "protocol", "said"),
+    ("given", "protocol", "sent_features"),
     [
         ({"partial_messages": True}, MESHSUB_13, [Features(partial_messages=True)]),
         ({"partial_messages": True}, MESHSUB_12, []),
@@ -105,16 +115,16 @@ def test_a_peer_that_comes_again_says_it_again():
         ({"extensions": True}, MESHSUB_13, []),
     ],
 )
-def test_who_is_sent_what(given, protocol, said):
+def test_features_go_only_to_peers_of_1_3_and_only_if_there_are_any(given, protocol, sent_features):
     """Rule: EXT-1. It is not sent to a peer of an older version, nor when there is nothing to announce (go)."""
-    made = of_parameters(**given)
+    made = create_router(**given)
     actions = made.handle(PeerConnected("p", protocol), 0)
-    assert [part for _, part in sent(actions, Features)] == said
+    assert [part for _, part in sent(actions, Features)] == sent_features
 
 
-def test_it_is_in_the_first_rpc_and_in_no_other():
+def test_features_are_in_the_first_rpc_only():
     """Rule: EXT-1."""
-    made = judge()
+    made = connected_driver()
     first = [action for action in made.feed(PeerConnected("q", MESHSUB_13)) if isinstance(action, Send)]
     assert len(first) == 1
     assert first[0].rpc.subscriptions
@@ -123,7 +133,7 @@ def test_it_is_in_the_first_rpc_and_in_no_other():
 
 
 @pytest.mark.parametrize(
-    ("given", "spoken"),
+    ("given", "protocols"),
     [
         ({}, (MESHSUB_11, MESHSUB, FLOODSUB)),
         ({"idontwant_threshold_bytes": 1}, (MESHSUB_12, MESHSUB_11, MESHSUB, FLOODSUB)),
@@ -131,18 +141,18 @@ def test_it_is_in_the_first_rpc_and_in_no_other():
         ({"partial_messages": True}, (MESHSUB_13, MESHSUB_12, MESHSUB_11, MESHSUB, FLOODSUB)),
     ],
 )
-def test_versions_from_the_newest_down(given, spoken):
+def test_versions_from_the_newest_down(given, protocols):
     """Rule: EXT-1. go: extensions from 1.3."""
-    made = of_parameters(**given).strategy
-    assert made.protocols == spoken
-    assert all(negotiate(made.protocols, (one,)) == one for one in spoken)
+    made = create_router(**given).strategy
+    assert made.protocols == protocols
+    assert all(negotiate(made.protocols, (one,)) == one for one in protocols)
 
 
-def test_a_router_without_extensions_does_not_hear_them():
+def test_a_router_without_extensions_drops_features():
     """Rule: EXT-3."""
-    made = Judge(score=PENALTY)
+    made = RouterDriver(score=PENALTY)
     made.connect("p")
     for _ in range(3):
-        assert dropped(made.feed(RpcReceived("p", SAYS))) == [("p", "FEATURES", 1, Reason.UNSUPPORTED)]
+        assert dropped(made.feed(RpcReceived("p", FEATURES_RPC))) == [("p", "FEATURES", 1, Reason.UNSUPPORTED)]
     assert made.score("p") == 0
     assert made.router.connected["p"].topics == {TOPIC}

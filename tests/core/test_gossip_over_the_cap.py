@@ -32,7 +32,7 @@ def announced_by(node: int, messages: list[Message]) -> dict[PeerId, set[Message
     return {peer: set(ids) for peer, ids in ihaves.items()}
 
 
-def test_every_author_is_announced_somewhere():
+def test_each_message_is_announced_by_some_node():
     messages = [Message(author, "news", b"", author) for author in AUTHORS]
     announced = [announced_by(node, messages) for node in range(200, 230)]
     assert set().union(*(ids for peers in announced for ids in peers.values())) == set(AUTHORS)

@@ -183,7 +183,7 @@ SHIPPED = {
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("fields", SHIPPED, ids=lambda fields: fields[0])
-def test_an_implementation_as_it_is_shipped(fields, name):
+def test_a_preset_has_the_values_of_its_implementation(fields, name):
     made = preset(name)
     assert tuple(getattr(made, field) for field in fields) == SHIPPED[fields][name]
 
@@ -197,7 +197,7 @@ def test_an_implementation_as_it_is_shipped(fields, name):
         ("jvm", (0, 0, 0, 0, 0), (0, 1, 0.9), (0, 0), (0, 0), 0, 0, 600),
     ],
 )
-def test_the_score_that_is_shipped(
+def test_a_preset_has_the_scores_of_its_implementation(
     name, thresholds, misbehaviour, addresses, slow, topic_cap, application, retained_s
 ):
     score = preset(name).score
@@ -218,12 +218,12 @@ def test_time_in_a_mesh_and_the_zero_of_counters(name, quanta, zero):
     assert (peer.time_in_mesh_quanta, peer.decay_to_zero) == (quanta, zero)
 
 
-def test_no_implementation_scores_a_topic_unasked():
+def test_no_implementation_scores_topics_by_default():
     assert preset("go").score is None
     assert [dict(preset(name).score.topics) for name in IMPLEMENTATIONS[1:]] == [{}] * 4
 
 
-def test_the_page_says_where_each_difference_stands_in_the_sources():
+def test_the_page_locates_each_difference_in_the_sources():
     """Every parameter in which the presets differ has a line of each implementation, or a dash."""
     text = PAGE.read_text(encoding="utf-8")
     made = text.partition("<!-- made: presets -->")[2].partition("<!-- end -->")[0]
@@ -294,7 +294,7 @@ def test_filecoin():
         ("ethereum-prysm", {"validators": True}, "validators = True: must be an integer in 2048…100000000"),
     ],
 )
-def test_an_argument_that_cannot_be(name, given, message):
+def test_invalid_arguments_of_presets_are_refused(name, given, message):
     with pytest.raises(ParameterError) as refusal:
         preset(name, **given)
     assert str(refusal.value) == message

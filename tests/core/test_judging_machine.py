@@ -25,8 +25,8 @@ from hearsay.core.scores.promises import MAX_PROMISES
 
 GRAYLIST = -4
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.2", "d": "", MALLORY: "10.0.0.1"}
-FADING = {"global_decay": 0.5, "source_decay": 0.5, "decay_to_zero": 0.01}
-GATER = {"threshold": 0.1, **FADING, "duplicate_weight": 1, "ignore_weight": 1, "reject_weight": 16}
+DECAYS = {"global_decay": 0.5, "source_decay": 0.5, "decay_to_zero": 0.01}
+GATER = {"threshold": 0.1, **DECAYS, "duplicate_weight": 1, "ignore_weight": 1, "reject_weight": 16}
 TOPIC_SCORE = {
     "topic": "any",
     "topic_weight": 1,
@@ -63,7 +63,7 @@ PEER_SCORE = {
     "thresholds": {"gossip": -2, "publish": -3, "graylist": GRAYLIST, "opportunistic_graft": 2},
     "topics": [TOPIC_SCORE],
 }
-NEAR = ("degree_out", "flood_publish", "graft_on_subscribe", "skip_senders", "accept_exchange")
+BOOLEAN_PARAMETERS = ("degree_out", "flood_publish", "graft_on_subscribe", "skip_senders", "accept_exchange")
 
 controls = st.builds(
     Control,
@@ -81,7 +81,7 @@ controls = st.builds(
 )
 
 
-class JudgedNetwork(Network):
+class ScoringNetwork(Network):
     """P3b is left out: it makes scores worse while a heartbeat runs, which counts at the next."""
 
     kind = "gossipsub"
@@ -93,8 +93,8 @@ class JudgedNetwork(Network):
         coalesce=st.booleans(),
         validate=st.booleans(),
         gated=st.booleans(),
-        switches=st.fixed_dictionaries({name: st.booleans() for name in NEAR}),
-        words=st.fixed_dictionaries(
+        switches=st.fixed_dictionaries({name: st.booleans() for name in BOOLEAN_PARAMETERS}),
+        choices=st.fixed_dictionaries(
             {
                 "outbound_when_full": st.sampled_from(OutboundWhenFull),
                 "outbound_repair": st.sampled_from(OutboundRepair),
@@ -107,7 +107,7 @@ class JudgedNetwork(Network):
                 "full_mesh": st.sampled_from(["accept", "refuse"]),
             }
         ),
-        score_words=st.fixed_dictionaries(
+        score_choices=st.fixed_dictionaries(
             {
                 "mesh_times": st.sampled_from(MeshTimes),
                 "invalid_copies": st.sampled_from(InvalidCopies),
@@ -116,12 +116,12 @@ class JudgedNetwork(Network):
             }
         ),
     )
-    def start(self, low, extra, more, coalesce, validate, gated, switches, words, score_words):
+    def start(self, low, extra, more, coalesce, validate, gated, switches, choices, score_choices):
         outbound = switches.pop("degree_out") and low > 1 and low + extra > 1
-        self.more = {
+        self.extra_parameters = {
             **switches,
-            **words,
-            "score": {**PEER_SCORE, **score_words},
+            **choices,
+            "score": {**PEER_SCORE, **score_choices},
             "degree_out": int(outbound),
             "degree_score": min(low, 1),
             "opportunistic_graft_ticks": 2,
@@ -141,16 +141,16 @@ class JudgedNetwork(Network):
         kind = ROUTERS[self.kind]
         for name, router in self.routers.items():
             self.twins[name] = create(kind, name, router.parameters, Randomness(7))
-        self.meet()
+        self.connect_all()
 
     def feed(self, name, event):
         router = self.routers[name]
         before = self.graylisted(name)
-        self.said = []
+        self.last_actions = []
         super().feed(name, event)
-        assert self.said == self.twins[name].handle(event, self.now)
+        assert self.last_actions == self.twins[name].handle(event, self.now)
         for peer in before & self.graylisted(name):
-            self.says_nothing_of_worth(router, peer)
+            self.require_neither_messages_nor_requests(router, peer)
 
     def graylisted(self, name):
         """Return who is on the list, and in no mesh or fan-out, which it leaves at the next heartbeat."""
@@ -161,8 +161,8 @@ class JudgedNetwork(Network):
             assert standing.accepts_from(peer) is (peer not in found)
         return found - {peer for _, peer, _ in router.strategy.peerings()}
 
-    def says_nothing_of_worth(self, router, peer):
-        for action in self.said:
+    def require_neither_messages_nor_requests(self, router, peer):
+        for action in self.last_actions:
             if isinstance(action, Send) and action.peer == peer:
                 assert action.rpc.messages == ()
                 control = action.rpc.control or Control()
@@ -181,11 +181,11 @@ class JudgedNetwork(Network):
             self.feed(name, DirectPeerChosen(peer, direct))
 
     @rule(name=st.sampled_from(PEERS), control=controls)
-    def mallory_controls(self, name, control):
+    def mallory_sends_control(self, name, control):
         if (min(name, MALLORY), max(name, MALLORY)) in self.links:
             self.feed(name, RpcReceived(MALLORY, Rpc(control=control)))
 
-    def bounds_hold(self, name):
+    def check_bounds(self, name):
         """After a heartbeat; other timers only let scores decay."""
         router = self.routers[name]
         strategy = router.strategy
@@ -196,7 +196,11 @@ class JudgedNetwork(Network):
         for topic, mesh in strategy.mesh.topics.items():
             assert all(strategy.standing.score(peer) >= 0 for peer in mesh)
             assert len(mesh) <= parameters.degree_high + parameters.degree + parameters.opportunistic_graft_peers
-            pruned = {said.peer for said in self.said if isinstance(said, PeerPruned) and said.topic == topic}
+            pruned = {
+                action.peer
+                for action in self.last_actions
+                if isinstance(action, PeerPruned) and action.topic == topic
+            }
             left_out = set(strategy.mesh.candidates(topic)) - pruned
             """A heartbeat goes by the scores from before its PRUNEs (STANDING-2)."""
             assert len(mesh) >= parameters.degree_low or not left_out
@@ -218,16 +222,16 @@ class JudgedNetwork(Network):
                 assert strategy.mesh_peers(topic) == [] or topic in router.joined
 
 
-def test_whatever_happens_with_scores():
-    run_state_machine_as_test(JudgedNetwork)
+def test_random_events_keep_invariants_of_scores():
+    run_state_machine_as_test(ScoringNetwork)
 
 
 def test_pruned_member_is_candidate_at_the_next_heartbeat_only():
     """Its deficit is forgotten with the PRUNE, but the heartbeat keeps to the score that it has read (STANDING-2)."""
-    network = JudgedNetwork()
-    words = {"prune_backoff_ms": 0, "graft_choice": GraftChoice.RANDOM}
+    network = ScoringNetwork()
+    choices = {"prune_backoff_ms": 0, "graft_choice": GraftChoice.RANDOM}
     scores = {"mesh_times": MeshTimes.NOW, "deficit_after_prune": False}
-    network.start(2, 0, 0, False, False, False, {"degree_out": False, "graft_on_subscribe": True}, words, scores)
+    network.start(2, 0, 0, False, False, False, {"degree_out": False, "graft_on_subscribe": True}, choices, scores)
     strategy = network.routers["a"].strategy
     members = []
     while strategy.heartbeat.tick < 4:

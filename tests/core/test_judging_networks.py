@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from judged import GO, MS, SECOND, TOPIC, message, rpc, score
+from router_driver import GO, MS, SECOND, TOPIC, message, rpc, score_table
 
 from hearsay.core.language.actions import Deliver, Dial, Send
 from hearsay.core.language.events import (
@@ -34,7 +34,7 @@ from hearsay.core.shell.router import Router
 TWENTY = [f"n{number:02}" for number in range(20)]
 
 
-class JudgedNetwork:
+class ScoredNetwork:
     """Routers of gossipsub 1.1 on one clock and peers without a router, connected by links with a latency of 1 ms."""
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class JudgedNetwork:
         self.squatters: set[str] = set()
         """Peers without a router: they subscribe, receive everything and send only the GRAFTs of `squat`."""
         self.links: set[tuple[str, str]] = set()
-        self.got: defaultdict[str, set[object]] = defaultdict(set)
+        self.delivered: defaultdict[str, set[object]] = defaultdict(set)
         """Ids of the messages that each router has delivered."""
         self.copies_from: defaultdict[str, set[object]] = defaultdict(set)
         """The peers from which each router got a copy of a message."""
-        self._under_way: deque[tuple[Micros, str, RpcReceived]] = deque()
+        self._in_flight: deque[tuple[Micros, str, RpcReceived]] = deque()
         """RPCs in flight: arrival, destination and event, in order of arrival, since all latencies are equal."""
 
     def add(self, *names: str, **given: Any) -> None:
@@ -72,7 +72,7 @@ class JudgedNetwork:
                 subscribed = (TOPIC,) if peer in self.squatters else ()
                 self.feed(name, PeerConnected(peer, MESHSUB_11, subscribed, "", outbound))
 
-    def cut(self, one: str, other: str) -> None:
+    def disconnect(self, one: str, other: str) -> None:
         self.links -= {(one, other), (other, one)}
         for name, peer in ((one, other), (other, one)):
             self.feed(name, PeerDisconnected(peer))
@@ -80,7 +80,7 @@ class JudgedNetwork:
     def publish(self, name: str, number: object) -> None:
         self.feed(name, Publish(message(f"m{number}", name)))
 
-    def squat(self, squatter: str, victim: str) -> None:
+    def send_graft(self, squatter: str, victim: str) -> None:
         self._send(squatter, victim, rpc(Graft(TOPIC)))
 
     def feed(self, name: str, event: Event) -> None:
@@ -93,19 +93,19 @@ class JudgedNetwork:
                 case Dial() if (name, str(action.peer)) not in self.links:
                     self.connect(name, str(action.peer))
                 case Deliver():
-                    self.got[name].add(action.message.id)
+                    self.delivered[name].add(action.message.id)
                 case _:
                     pass
 
-    def _send(self, source: str, destination: str, said: Any) -> None:
+    def _send(self, source: str, destination: str, rpc_sent: Any) -> None:
         if destination in self.routers:
-            self._under_way.append((self.now + MS, destination, RpcReceived(source, said)))
+            self._in_flight.append((self.now + MS, destination, RpcReceived(source, rpc_sent)))
 
     def run(self, until: Micros) -> None:
         while True:
             due, name = min((router.deadline() or until + 1, name) for name, router in self.routers.items())
-            if self._under_way and self._under_way[0][0] <= min(due, until):
-                self.now, destination, event = self._under_way.popleft()
+            if self._in_flight and self._in_flight[0][0] <= min(due, until):
+                self.now, destination, event = self._in_flight.popleft()
                 if (destination, str(event.peer)) in self.links:
                     self.feed(destination, event)
             elif due <= until:
@@ -119,7 +119,7 @@ class JudgedNetwork:
         self.run(self.now + span)
 
 
-def dense(net, names, degree=10):
+def connect_densely(net, names, degree=10):
     """Each router dials a number of the others, drawn by chance."""
     draws = random.Random(1)
     for name in names:
@@ -128,11 +128,11 @@ def dense(net, names, degree=10):
                 net.connect(name, peer)
 
 
-def test_a_node_with_a_negative_score_gets_and_gives_nothing():
+def test_a_node_with_a_negative_score_exchanges_no_messages():
     """Go's NegativeScore: 20 dense nodes, one at -1000, thresholds -10/-100/-10000; it has its own message only."""
-    net = JudgedNetwork()
-    net.add(*TWENTY, score=score())
-    dense(net, TWENTY)
+    net = ScoredNetwork()
+    net.add(*TWENTY, score=score_table())
+    connect_densely(net, TWENTY)
     for name in TWENTY[1:]:
         net.feed(name, PeerRated("n00", -1000))
     net.join(*TWENTY)
@@ -141,16 +141,16 @@ def test_a_node_with_a_negative_score_gets_and_gives_nothing():
         net.publish(name, number)
         net.wait(20 * MS)
     net.wait(2 * SECOND)
-    assert net.got["n00"] == {"m0"}
+    assert net.delivered["n00"] == {"m0"}
     for name in TWENTY[1:]:
-        assert net.got[name] == {f"m{number}" for number in range(1, 20)}
+        assert net.delivered[name] == {f"m{number}" for number in range(1, 20)}
         assert "n00" not in net.copies_from[name]
 
 
 def test_a_hub_with_flood_publish_reaches_all():
     """Go's FloodPublish: a star of 20, no names in PRUNEs; all of the hub's 20 messages reach everybody."""
-    net = JudgedNetwork()
-    net.add(*TWENTY, score=score(), flood_publish=True)
+    net = ScoredNetwork()
+    net.add(*TWENTY, score=score_table(), flood_publish=True)
     for name in TWENTY[1:]:
         net.connect("n00", name)
     net.join(*TWENTY)
@@ -158,16 +158,16 @@ def test_a_hub_with_flood_publish_reaches_all():
     for number in range(20):
         net.publish("n00", number)
     net.wait(100 * MS)
-    assert all(len(net.got[name]) == 20 for name in TWENTY)
+    assert all(len(net.delivered[name]) == 20 for name in TWENTY)
 
 
 def test_a_star_becomes_a_network_by_the_names_in_prunes():
     """Go's StarTopology: the hub's D are 0 and it names others, theirs are 4/3/5; 10 s after joining each has more
     than one connection, and everybody's message reaches all."""
-    net = JudgedNetwork()
+    net = ScoredNetwork()
     none = {"degree": 0, "degree_low": 0, "degree_high": 0, "degree_score": 0, "degree_out": 0}
     few = {"degree": 4, "degree_low": 3, "degree_high": 5, "degree_score": 3, "degree_out": 0}
-    both = {"score": score(), "flood_publish": True, "exchange_peers": 16, "accept_exchange": True}
+    both = {"score": score_table(), "flood_publish": True, "exchange_peers": 16, "accept_exchange": True}
     net.add("hub", **none, **both)
     net.add(*TWENTY[1:], **few, **both)
     for name in TWENTY[1:]:
@@ -178,17 +178,17 @@ def test_a_star_becomes_a_network_by_the_names_in_prunes():
     for name in net.routers:
         net.publish(name, name)
     net.wait(5 * SECOND)
-    assert all(len(net.got[name]) == 20 for name in net.routers)
+    assert all(len(net.delivered[name]) == 20 for name in net.routers)
     assert net.strategy("hub").mesh_peers(TOPIC) == []
 
 
-def test_who_is_rated_low_is_in_backoff_with_all():
+def test_a_peer_with_a_low_score_is_in_backoff_at_all_others():
     """Go's PruneBackoffTime: ten nodes in a full mesh, heartbeat of 100 ms; within a second all others hold a backoff
     of 60 s, and ten messages of others reach all others."""
-    net = JudgedNetwork()
+    net = ScoredNetwork()
     names = TWENTY[:10]
     sizes = {"degree": 9, "degree_low": 8, "degree_high": 12, "degree_out": 0}
-    net.add(*names, score=score(), heartbeat_interval_ms=100, **sizes)
+    net.add(*names, score=score_table(), heartbeat_interval_ms=100, **sizes)
     for one, other in combinations(names, 2):
         net.connect(one, other)
     net.join(*names)
@@ -204,15 +204,15 @@ def test_who_is_rated_low_is_in_backoff_with_all():
     for number, name in enumerate(names[1:]):
         net.publish(name, number)
     net.wait(SECOND)
-    assert all(len(net.got[name]) == 9 for name in names[1:])
-    assert net.got["n00"] == set()
+    assert all(len(net.delivered[name]) == 9 for name in names[1:])
+    assert net.delivered["n00"] == set()
 
 
 def test_direct_peers_find_each_other_again():
     """Go's DirectPeers: B and C are direct, looked for every second heartbeat: connected within two seconds, messages
     of each of three nodes reach all; and again within five after their link is cut."""
-    net = JudgedNetwork()
-    net.add("a", "b", "c", score=score(), direct_connect_ticks=2)
+    net = ScoredNetwork()
+    net.add("a", "b", "c", score=score_table(), direct_connect_ticks=2)
     net.connect("a", "b")
     net.connect("a", "c")
     net.feed("b", DirectPeerChosen("c"))
@@ -223,13 +223,13 @@ def test_direct_peers_find_each_other_again():
     for name in "abc":
         net.publish(name, f"1{name}")
     net.wait(SECOND)
-    net.cut("b", "c")
+    net.disconnect("b", "c")
     net.wait(5 * SECOND)
     assert ("b", "c") in net.links
     for name in "abc":
         net.publish(name, f"2{name}")
     net.wait(SECOND)
-    assert all(len(net.got[name]) == 6 for name in "abc")
+    assert all(len(net.delivered[name]) == 6 for name in "abc")
     assert net.strategy("b").mesh_peers(TOPIC) == ["a"]
 
 
@@ -237,13 +237,13 @@ def test_honest_members_come_into_meshes_full_of_squatters():
     """Rules: KEEP-5. Go's OpportunisticGrafting: 10 honest nodes with 5 links each, 40 squatters linked to all
     of them; threshold 1, every two heartbeats, backoff 500 ms, P2 with weight 1 and cap 100. After 1000 messages, one
     each 20 ms, and 7 s every honest mesh has three honest members at least."""
-    net = JudgedNetwork()
+    net = ScoredNetwork()
     honest = TWENTY[:10]
     first = {"first_deliveries_weight": 1, "first_deliveries_decay": 0.9997, "first_deliveries_cap": 100}
     thresholds = {"gossip": -10, "publish": -100, "graylist": -10_000, "opportunistic_graft": 1}
     net.add(
         *honest,
-        score=score(first, thresholds=thresholds),
+        score=score_table(first, thresholds=thresholds),
         flood_publish=True,
         prune_backoff_ms=500,
         graft_flood_ms=100,
@@ -254,11 +254,11 @@ def test_honest_members_come_into_meshes_full_of_squatters():
     for squatter in sorted(net.squatters):
         for name in honest:
             net.connect(squatter, name)
-    dense(net, honest, 5)
+    connect_densely(net, honest, 5)
     net.join(*honest)
     for squatter in sorted(net.squatters):
         for name in honest:
-            net.squat(squatter, name)
+            net.send_graft(squatter, name)
     net.wait(SECOND)
     for number in range(1_000):
         net.publish(honest[number % 10], number)
@@ -273,8 +273,8 @@ THRESHOLDS = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_excha
 @pytest.mark.parametrize(
     ("bootstrapper", "nodes", "given", "rating"),
     [
-        ("bootstrapper", "go", {"score": score(thresholds=THRESHOLDS)}, 100),
-        ("bootstrapper", "js", {"score": score(thresholds=THRESHOLDS)}, 100),
+        ("bootstrapper", "go", {"score": score_table(thresholds=THRESHOLDS)}, 100),
+        ("bootstrapper", "js", {"score": score_table(thresholds=THRESHOLDS)}, 100),
         ("filecoin-bootstrap", "filecoin", {}, 2_500),
     ],
 )
@@ -282,7 +282,7 @@ def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nod
     """Rules: MESH-6, THRESHOLD-5. Nodes come one after another, and accept names only from the bootstrapper, which
     they rate high. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
     presets = ROUTERS["gossipsub"].presets
-    net = JudgedNetwork()
+    net = ScoredNetwork()
     net.add("boot", **preset_values(presets, bootstrapper, {})[1])
     net.add(*TWENTY, **{**preset_values(presets, nodes, {})[1], **given})
     net.join("boot")
@@ -294,14 +294,14 @@ def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nod
     net.wait(10 * SECOND)
     assert net.strategy("boot").mesh_peers(TOPIC) == []
     for name in TWENTY:
-        net.cut(name, "boot")
-    reached, ahead = set(), ["n00"]
-    while ahead:
-        name = ahead.pop()
+        net.disconnect(name, "boot")
+    reached, unvisited = set(), ["n00"]
+    while unvisited:
+        name = unvisited.pop()
         reached.add(name)
-        ahead += sorted({*net.strategy(name).mesh_peers(TOPIC)} - reached)
+        unvisited += sorted({*net.strategy(name).mesh_peers(TOPIC)} - reached)
     assert reached == set(TWENTY)
     for name in TWENTY:
         net.publish(name, name)
     net.wait(SECOND)
-    assert all(len(net.got[name]) == 20 for name in TWENTY)
+    assert all(len(net.delivered[name]) == 20 for name in TWENTY)

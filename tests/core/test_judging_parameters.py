@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judged import GO, score
+from router_driver import GO, score_table
 
 from hearsay.core.mesh.gossipsub import Gossipsub
 from hearsay.core.mesh.parameters import GossipsubParameters
@@ -39,7 +39,7 @@ def refused(**given):
         ),
         ({"direct_peers": [[1, 1]]}, "direct_peers = ((1, 1),): must be a list of pairs of different nodes"),
         (
-            {"score": score(), "places_per_address": 2},
+            {"score": score_table(), "places_per_address": 2},
             "places_per_address = 2: must be 0 with a score, since its part P6 counts the peers of an address",
         ),
         ({"degree_low": 7}, "degree_low = 7: must not be above degree (6)"),
@@ -52,16 +52,16 @@ def refused(**given):
     ],
     ids=str,
 )
-def test_what_contradicts_itself_is_refused(given, message):
+def test_contradictory_parameters_are_refused(given, message):
     """Go's ParamsValidate: D_out is below D_low and half of D at most (v1.1), D_score not above D_high."""
     assert message in refused(**given)
 
 
-def test_all_that_is_wrong_is_said_at_once():
+def test_all_violations_are_reported_at_once():
     without_ticks = {"direct_peers": [[0, 1]], "direct_connect_ticks": 0}
     wrong = refused(degree_score=13, degree_out=3, history_gossip=9, **without_ticks)
     assert wrong.count("; ") == 2 or wrong.count("must") >= 3
-    table = score(thresholds={"gossip": 1, "publish": -1, "graylist": 0})
+    table = score_table(thresholds={"gossip": 1, "publish": -1, "graylist": 0})
     wrong = refused(score=table, degree_lazy=-1)
     assert "score.thresholds.gossip = 1" in wrong
     assert "degree_lazy = -1" in wrong
@@ -79,8 +79,8 @@ def test_custom_parameters_are_kept_as_given():
     assert (parameters.iwant_followup_ms, parameters.gossip_factor) == (1_000, 0.12)
 
 
-def test_what_is_written_is_read_again():
-    parameters = made(score=score({"first_deliveries_weight": 1, "first_deliveries_decay": 0.5,
+def test_parameters_survive_a_round_trip():
+    parameters = made(score=score_table({"first_deliveries_weight": 1, "first_deliveries_decay": 0.5,
                                    "first_deliveries_cap": 9}), direct_peers=[[0, 1]])  # fmt: skip
     assert GossipsubParameters.from_mapping(parameters.to_mapping()) == parameters
 
@@ -88,7 +88,7 @@ def test_what_is_written_is_read_again():
 @pytest.mark.parametrize(
     "given",
     [
-        {"score": score()},
+        {"score": score_table()},
         {"graft_on_subscribe": True},
         {"flood_publish": True},
         {"gossip_factor": 0.1},
@@ -99,13 +99,13 @@ def test_what_is_written_is_read_again():
     ],
     ids=lambda given: next(iter(given)),
 )
-def test_any_of_it_makes_a_router_that_scores(given):
+def test_each_of_these_parameters_enables_scoring(given):
     strategy = Gossipsub(GossipsubParameters.from_mapping(given))
     Router(0, strategy, Randomness(1))
     assert strategy.scoring is not None
 
 
-def test_none_of_it_is_the_router_of_1_0():
+def test_default_parameters_have_no_scoring():
     strategy = Gossipsub()
     Router(0, strategy, Randomness(1))
     assert strategy.scoring is None

@@ -12,7 +12,7 @@ from hearsay.core.shell.router import Router
 TOPICS = tuple(f"topic-{number}" for number in range(5000))
 
 
-def test_five_thousand_topics_at_one_node():
+def test_each_of_five_thousand_topics_has_a_mesh_of_its_own():
     router = Router(0, Gossipsub(), Randomness(1))
     for topic in TOPICS:
         router.handle(Join(topic), 0)

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 
 import pytest
-from episub_strategy import parts_said
+from episub_strategy import any_episub_part
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -51,7 +51,7 @@ topics = st.sampled_from([*TOPICS, "nowhere"])
 ids = st.integers(0, 30).map(lambda number: f"m{number}")
 id_lists = st.lists(ids, max_size=8).map(tuple)
 peer_lists = st.lists(st.sampled_from([*PEERS, MALLORY, "stranger"]), max_size=6).map(tuple)
-episub_parts = parts_said(
+episub_parts = any_episub_part(
     topics=topics,
     id_lists=id_lists,
     announced=st.tuples(id_lists, st.lists(st.integers(0, 1 << 40), max_size=8).map(tuple)),
@@ -93,7 +93,7 @@ SMALL_LIMITS = {
 
 class Network(RuleBasedStateMachine):
     kind = "floodsub"
-    more: Mapping[str, object] = {}
+    extra_parameters: Mapping[str, object] = {}
     """Parameters in addition to those that are drawn."""
 
     @initialize(low=st.integers(0, 2), extra=st.integers(0, 2), more=st.integers(0, 2), coalesce=st.booleans(),
@@ -116,35 +116,35 @@ class Network(RuleBasedStateMachine):
             "repair": ("eager", "lazy", "eager")[option],
             "max_missing": 5,
             "max_ids_per_part": 4,
-            **self.more,
+            **self.extra_parameters,
         }
         known = {name: value for name, value in wanted.items() if name in kind.parameters.names()}
         parameters = kind.parameters.from_mapping(known)
         self.now = 0
         self.routers = {name: create(kind, name, parameters, Randomness(7)) for name in PEERS}
         self.links: set[tuple[str, str]] = set()
-        self.under_way: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
+        self.in_flight: defaultdict[tuple[str, str], deque[Rpc]] = defaultdict(deque)
         self.came_from: dict[tuple[str, str], str | None] = {}
         self.published = 0
         if ready:
-            self.meet()
+            self.connect_all()
 
-    def meet(self):
+    def connect_all(self):
         """Everyone knows everyone, is in a topic, and has had a heartbeat."""
         for name in PEERS:
             self.join_or_leave(name, "news")
-        for place, one in enumerate(PEERS):
-            for other in (*PEERS[place + 1 :], MALLORY):
+        for index, one in enumerate(PEERS):
+            for other in (*PEERS[index + 1 :], MALLORY):
                 self.connect_or_disconnect(one, other)
-            self.mallory_says(one, Rpc((Subscription("news", True), Subscription("sport", True))))
-        self.settle()
+            self.mallory_sends(one, Rpc((Subscription("news", True), Subscription("sport", True))))
+        self.run_until_idle()
         for name in PEERS:
             self.beat(name)
-        self.settle()
+        self.run_until_idle()
 
     def feed(self, name, event):
         router = self.routers[name]
-        self.said = actions = router.handle(event, self.now)
+        self.last_actions = actions = router.handle(event, self.now)
         peers = [action.peer for action in actions if isinstance(action, Send)]
         assert peers == sorted(peers)
         if router.parameters.coalesce:
@@ -158,7 +158,7 @@ class Network(RuleBasedStateMachine):
                             assert action.peer != message.source
                             assert action.peer != self.came_from.get((name, message.id))
                     if action.peer in self.routers:
-                        self.under_way[name, action.peer].append(action.rpc)
+                        self.in_flight[name, action.peer].append(action.rpc)
                 case Validate() | Deliver():
                     self.came_from[name, action.message.id] = action.received_from
                 case _:
@@ -174,8 +174,8 @@ class Network(RuleBasedStateMachine):
         if pair in self.links:
             self.links.remove(pair)
             for a, b in ends:
-                self.under_way.pop((a, b), None)
-                self.under_way.pop((b, a), None)
+                self.in_flight.pop((a, b), None)
+                self.in_flight.pop((b, a), None)
             for a, b in ends:
                 self.feed(a, PeerDisconnected(b))
                 assert all(state.peer != b for state in self.routers[a].inspect().peers)
@@ -198,20 +198,20 @@ class Network(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def deliver_one(self, data):
-        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
         if waiting:
             source, destination = data.draw(st.sampled_from(waiting))
-            self.feed(destination, RpcReceived(source, self.under_way[source, destination].popleft()))
+            self.feed(destination, RpcReceived(source, self.in_flight[source, destination].popleft()))
 
     @rule(data=st.data())
     def fail_one(self, data):
-        waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+        waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
         if waiting:
             source, destination = data.draw(st.sampled_from(waiting))
-            self.feed(source, SendFailed(destination, self.under_way[source, destination].pop()))
+            self.feed(source, SendFailed(destination, self.in_flight[source, destination].pop()))
 
     @rule(name=st.sampled_from(PEERS), rpc=hostile)
-    def mallory_says(self, name, rpc):
+    def mallory_sends(self, name, rpc):
         if (min(name, MALLORY), max(name, MALLORY)) in self.links:
             self.feed(name, RpcReceived(MALLORY, rpc))
 
@@ -227,9 +227,9 @@ class Network(RuleBasedStateMachine):
         if due is not None:
             self.now = max(self.now, due)
             self.feed(name, TimerFired())
-            self.bounds_hold(name)
+            self.check_bounds(name)
 
-    def bounds_hold(self, name):
+    def check_bounds(self, name):
         router = self.routers[name]
         strategy = router.strategy
         if not isinstance(strategy, MeshStrategy):
@@ -240,14 +240,14 @@ class Network(RuleBasedStateMachine):
             assert min(parameters.degree_low, available) <= len(mesh) <= parameters.degree_high
 
     @rule()
-    def settle(self):
+    def run_until_idle(self):
         """Everything arrives, and the talking comes to an end."""
         for _ in range(200):
-            waiting = sorted(pair for pair, queue in self.under_way.items() if queue)
+            waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
             if not waiting:
                 break
             for source, destination in waiting:
-                self.feed(destination, RpcReceived(source, self.under_way[source, destination].popleft()))
+                self.feed(destination, RpcReceived(source, self.in_flight[source, destination].popleft()))
         else:
             raise AssertionError("the routers never stop talking")
 
@@ -266,6 +266,6 @@ class Network(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", sorted(ROUTERS))
-def test_whatever_happens(kind):
+def test_random_events_keep_invariants(kind):
     machine = type(f"Network of {kind}", (Network,), {"kind": kind})
     run_state_machine_as_test(machine)

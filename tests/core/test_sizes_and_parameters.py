@@ -128,7 +128,7 @@ def test_the_size_of_an_rpc_is_that_of_its_protobuf(rpc):
     assert framed_size(rpc, part_sizes(rpc)) == size + varint_size(size)
 
 
-def test_numbers_count_as_what_they_stand_for():
+def test_numbers_have_the_size_of_the_ids_that_they_stand_for():
     simulated = Rpc((), (Message(1, "topic", b"x" * 100, 7),), Control((IHave("topic", (1, 2)),), (IWant((3,)),)))
     peer, number = b"p" * 38, b"i" * 46
     message = Message(number, "topic", b"x" * 100, peer, b"s" * 8, b"g" * 64)
@@ -153,7 +153,7 @@ def test_numbers_count_as_what_they_stand_for():
         ({"degre": 6}, "degre", "is not a parameter"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_rule(values, field, rule):
+def test_invalid_values_are_refused_with_the_rule(values, field, rule):
     with pytest.raises(ParameterError) as caught:
         GossipsubParameters.from_mapping(values)
     (violation,) = caught.value.violations
@@ -161,7 +161,7 @@ def test_what_cannot_be_is_refused_with_the_rule(values, field, rule):
     assert rule in violation.rule
 
 
-def test_all_that_is_wrong_is_said_at_once():
+def test_all_violations_are_reported_at_once():
     with pytest.raises(ParameterError) as caught:
         GossipsubParameters.from_mapping({"degree": -1, "hello": "no", "nonsense": 1})
     assert {violation.field for violation in caught.value.violations} == {"degree", "hello", "nonsense"}
@@ -181,7 +181,7 @@ def test_parameters_are_frozen_and_come_back_from_plain_values(kind):
             made.hello = True
 
 
-def test_draws_never_drift():
+def test_draws_equal_recorded_values():
     assert mix(1) == 0x5692161D100B05E5
     assert key_of("topic") == key_of(b"topic") == 0x66FE0346A89601B9
     assert key_of(17) == 17
@@ -190,7 +190,7 @@ def test_draws_never_drift():
     assert Randomness(1).distinct(5, 100, 7, Purpose.TOPOLOGY, 7) == [44, 38, 29, 50, 47]
 
 
-def test_every_candidate_is_as_likely():
+def test_all_candidates_are_equally_likely():
     counts = [0] * 20
     randomness = Randomness(3)
     for tick in range(20_000):

@@ -50,21 +50,21 @@ def test_of_three_topics_two_are_allowed(chosen):
 
 
 @pytest.mark.parametrize("chosen", [*FIRST_TWO, {}])
-def test_of_an_rpc_with_three_subscriptions_where_two_may_be_nothing_is_looked_at(chosen):
+def test_an_rpc_with_too_many_subscriptions_is_dropped(chosen):
     found = connected(**chosen, max_subscriptions_per_rpc=2)
     found.handle(Join("test1"), 0)
-    said = {"messages": (Message("m", "test1", b"", "author"),), "control": Control(graft=(Graft("test1"),))}
-    assert receive(found, *ALL_THREE, **said) == [
+    parts = {"messages": (Message("m", "test1", b"", "author"),), "control": Control(graft=(Graft("test1"),))}
+    assert receive(found, *ALL_THREE, **parts) == [
         PartDropped("peer", PartKind.SUBSCRIBE, 3, Reason.OVER_LIMIT),
         PartDropped("peer", PartKind.PUBLISH, 1, Reason.OVER_LIMIT),
         PartDropped("peer", PartKind.GRAFT, 1, Reason.OVER_LIMIT),
     ]
     assert topics_of_peer(found) == set()
-    assert any(isinstance(action, Deliver) for action in receive(found, *ALL_THREE[:2], **said))
+    assert any(isinstance(action, Deliver) for action in receive(found, *ALL_THREE[:2], **parts))
     assert topics_of_peer(found) == {"test1", "test2"}
 
 
-def test_what_is_said_twice_counts_once_and_opposites_cancel_out():
+def test_repeated_subscriptions_count_once_and_opposites_cancel_out():
     found = connected(allowed_topics=["test1", "test2"])
     once, twice = Subscription("test1", True), Subscription("test2", True)
     receive(found, once, once, twice, Subscription("test2", False), Subscription("test3", True))
@@ -75,7 +75,7 @@ def test_what_is_said_twice_counts_once_and_opposites_cancel_out():
     assert topics_of_peer(found) == set()
 
 
-def test_without_a_filter_each_counts():
+def test_without_a_filter_each_subscription_counts():
     found = connected()
     receive(found, Subscription("test1", True), Subscription("test1", False), Subscription("test3", True))
     assert topics_of_peer(found) == {"test3"}
@@ -121,7 +121,7 @@ def test_a_name_is_allowed_as_it_stands_whatever_its_characters():
     assert found.allows("x")
 
 
-def test_a_name_made_to_slow_a_glob_does_not():
+def test_no_name_makes_a_glob_slow():
     """With a matcher that goes back and tries again this would not end."""
     found = router(allowed_topics=["*a" * 30 + "b"])
     assert not found.allows("a" * 2_000 + "!")

@@ -12,7 +12,7 @@ actions of the routers that it caused, or `(nothing)`. Time is in milliseconds a
     scores A                           show the scores that A gives its peers
     disconnect A B
     join|leave NAME TOPIC
-    parts NAME TOPIC supports|requests the application `Sends` uses partial messages of the topic
+    parts NAME TOPIC supports|requests the application `WholeMessages` uses partial messages of the topic
     part NAME TOPIC GROUP              the application publishes parts of a group
     publish NAME TOPIC ID [BYTES]      the application publishes a message of this size
     deliver                            deliver all RPCs in flight, and those that they cause, until none is left
@@ -121,7 +121,7 @@ PROTOCOLS = {
 }
 
 
-class Sends:
+class WholeMessages:
     """An application that announces `all` to every peer, and sends it to peers that have not announced it."""
 
     def parts_for(self, topic: TopicId, group: bytes, peer: PartialPeer) -> PartsFor:
@@ -135,7 +135,7 @@ EVENTS: dict[str, Callable[..., Event]] = {
     "undirect": lambda peer: DirectPeerChosen(peer, False),
     "join": Join,
     "leave": Leave,
-    "parts": lambda topic, use: PartialsChosen(topic, PartialUse(use), Sends()),
+    "parts": lambda topic, use: PartialsChosen(topic, PartialUse(use), WholeMessages()),
     "part": lambda topic, group: PublishPartial(topic, group.encode()),
     "found": lambda topic, *peers: ContactsFound(topic, peers),
     "unreachable": DialFailed,
@@ -262,7 +262,7 @@ class Conversation:
     def _protocols(self, name: str) -> tuple[str, ...]:
         return self._routers[name].strategy.protocols if name in self._routers else self._hands[name]
 
-    def _parsed(self, speaker: str, text: str) -> Rpc:
+    def _parsed(self, sender: str, text: str) -> Rpc:
         subscriptions: list[Subscription] = []
         messages: list[Message] = []
         control: list[ControlPart] = []
@@ -280,7 +280,7 @@ class Conversation:
                     said = [None if value == "-" else value.encode() for value in (parts, metadata)]
                     partial = Partial(topic, group.encode(), *said)
                 case ["MESSAGE", number, "in", topic, *rest]:
-                    default = Message(number, topic, number.encode(), speaker)
+                    default = Message(number, topic, number.encode(), sender)
                     message = self._messages.setdefault(number, default)
                     messages.append(replace(message, hops=int(rest[1])) if rest else message)
                 case ["TEST"]:

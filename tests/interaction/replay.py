@@ -33,7 +33,7 @@ LATENCY_MS = 20
 COMMAND_MS = 1
 DELIVER_MS = 200
 NEVER_MS = 24 * 3600 * 1000
-SAYS_NOTHING = ("state", "quiet", "loud")
+WITHOUT_EFFECT = ("state", "quiet", "loud")
 SENT = re.compile(r"(?P<who>\w+ -> \w+): (?P<parts>.+?)(?P<via>( \(\w+\))?)")
 
 
@@ -52,31 +52,31 @@ class Replay:
         self._beats: dict[str, list[int]] = {}
         self._messages: list[str] = []
         self._now_ms = 0
-        self._began = False
+        self._has_delivered = False
         self._starts_ms = [0]
         """Start times of the commands; all commands until the first `deliver` are one."""
         self.expected: list[list[str]] = [[]]
         """The sorted lines of the conversation after each of these commands."""
         conversation = Conversation()
         for line in script.splitlines():
-            if line.startswith("> ") and line.split()[1] not in SAYS_NOTHING:
-                self._take(line.removeprefix("> "), conversation)
+            if line.startswith("> ") and line.split()[1] not in WITHOUT_EFFECT:
+                self._add(line.removeprefix("> "), conversation)
         for lines in self.expected:
             lines.sort()
 
-    def _take(self, command: str, conversation: Conversation) -> None:
+    def _add(self, command: str, conversation: Conversation) -> None:
         verb, *words = command.split()
-        take = getattr(self, f"_{verb}", None)
-        if take is None:
+        add = getattr(self, f"_{verb}", None)
+        if add is None:
             raise Unplayable(command)
-        took = self._now_ms
-        take(*words)
-        if self._began and self._now_ms > took and verb != "deliver":
+        before_ms = self._now_ms
+        add(*words)
+        if self._has_delivered and self._now_ms > before_ms and verb != "deliver":
             self._starts_ms.append(self._now_ms)
             self.expected.append([])
-        self._began |= verb == "deliver"
-        said = conversation.play(command)
-        self.expected[-1] += [part for line in said if line != "(nothing)" for part in _as_in_a_trace(line)]
+        self._has_delivered |= verb == "deliver"
+        lines = conversation.play(command)
+        self.expected[-1] += [part for line in lines if line != "(nothing)" for part in _as_in_a_trace(line)]
 
     def _node(self, name: str, router: str, *settings: str) -> None:
         if router not in WITH_KERNELS:
@@ -84,12 +84,12 @@ class Replay:
         self._routers[name] = chosen_router(router, settings)
 
     def _connect(self, one: str, other: str) -> None:
-        if self._began or {one, other} - set(self._routers):
+        if self._has_delivered or {one, other} - set(self._routers):
             raise Unplayable("connections are there from the start, and between routers")
         self._dials.append((one, other))
 
     def _join(self, name: str, topic: str) -> None:
-        if self._began:
+        if self._has_delivered:
             self._at_a_time(name, "join", topic)
         else:
             self._joined[topic].append(name)
@@ -163,9 +163,9 @@ class Replay:
         found: list[list[str]] = [[] for _ in self._starts_ms]
         for codes in canonical(with_derived(rows)).tolist():
             row = TraceRow.from_codes(codes)
-            place = sum(start * 1000 <= row.time_us for start in self._starts_ms) - 1
+            index = sum(start * 1000 <= row.time_us for start in self._starts_ms) - 1
             if row.time_us < (self._now_ms + COMMAND_MS) * 1000 and (line := self._line(row, topics)):
-                found[place].append(line)
+                found[index].append(line)
         return [sorted(lines) for lines in found]
 
     def _line(self, row: TraceRow, topics: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ from conversation import Conversation
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
-def played(script: str) -> str:
+def play(script: str) -> str:
     """The script with what its commands cause, and nothing of what stood there before."""
     conversation = Conversation()
     lines: list[str] = []
@@ -30,14 +30,14 @@ def test_there_are_scripts():
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_conversation(path: Path):
     script = path.read_text(encoding="utf-8")
-    said = played(script)
+    played = play(script)
     if os.environ.get("RENEW"):
-        path.write_text(said, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == said
+        path.write_text(played, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == played
 
 
-def test_what_is_quiet_happens_and_is_not_shown():
+def test_quiet_commands_are_executed_and_not_shown():
     loud = "> node A floodsub\n> hand B floodsub\n> connect A B\n"
     join = "> join A news\nA -> B: SUBSCRIBE news\n"
-    assert played(loud + join) == f"{loud}(nothing)\n{join}"
-    assert played(f"> quiet\n{loud}> loud\n{join}") == f"> quiet\n{loud}> loud\n{join}"
+    assert play(loud + join) == f"{loud}(nothing)\n{join}"
+    assert play(f"> quiet\n{loud}> loud\n{join}") == f"> quiet\n{loud}> loud\n{join}"

@@ -9,7 +9,7 @@ from planted import SOURCE, mutants
 from security_page import files_of_tests, rows
 
 MUTANTS = mutants()
-HELD_BY_SEVERAL_LIMITS = {"test_rpc_codec.py::test_what_one_rpc_becomes_in_memory_is_bounded"}
+HELD_BY_SEVERAL_LIMITS = {"test_rpc_codec.py::test_the_memory_of_one_decoded_rpc_is_bounded"}
 """Tests of a bound that several limits hold together. Each limit has a mutant, but with one limit removed the test
 still passes.
 """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from exchange_network import TOPIC, ExchangeNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import TOPIC, Talk
 
 from hearsay.partial import (
     Asking,
@@ -25,66 +25,66 @@ GROUP = group_named(7)
 ALL = 0b1111_1111
 
 
-def asking(**given):
+def create_exchange(**given):
     return PartsExchange(FORM, asks=Asking.ONE, **given)
 
 
-def said(has, wants=0):
+def claim_message(has, wants=0):
     return Partial(TOPIC, GROUP, None, FORM.encode_claim(GROUP, Claim(has, wants)))
 
 
-def wants_of(exchange, peer):
+def requested_parts(exchange, peer):
     metadata = exchange.parts_for(TOPIC, GROUP, PartialPeer(peer, True, False)).metadata
     return FORM.decode_claim(GROUP, metadata).wants
 
 
-def test_who_offers_first_is_asked_and_others_for_the_rest():
-    exchange = asking()
-    exchange.received(said(0b0000_0111), "p")
-    exchange.received(said(0b0001_1110), "q")
-    assert [wants_of(exchange, peer) for peer in ("p", "q", "r")] == [0b0000_0111, 0b0001_1000, 0]
+def test_the_first_peer_that_offers_a_part_is_asked_for_it():
+    exchange = create_exchange()
+    exchange.received(claim_message(0b0000_0111), "p")
+    exchange.received(claim_message(0b0001_1110), "q")
+    assert [requested_parts(exchange, peer) for peer in ("p", "q", "r")] == [0b0000_0111, 0b0001_1000, 0]
 
 
 def test_metadata_are_two_bitlists_as_in_ethereums_columns():
     """00: neither there nor wanted, 01: wanted, 10: there (ethereum/consensus-specs, partial columns)."""
-    exchange = asking()
+    exchange = create_exchange()
     exchange.add(TOPIC, GROUP, counted(GROUP, [0], 8))
-    exchange.received(said(0b11), "p")
-    said_to = [exchange.parts_for(TOPIC, GROUP, PartialPeer(peer, True, False)).metadata for peer in ("p", "q")]
+    exchange.received(claim_message(0b11), "p")
+    sent = [exchange.parts_for(TOPIC, GROUP, PartialPeer(peer, True, False)).metadata for peer in ("p", "q")]
     start = bytes([8, 0, 0, 0, 10, 0, 0, 0])
-    assert said_to == [start + bytes([0b01, 1, 0b10, 1]), start + bytes([0b01, 1, 0, 1])]
+    assert sent == [start + bytes([0b01, 1, 0b10, 1]), start + bytes([0b01, 1, 0, 1])]
 
 
-def test_no_peer_is_asked_before_it_says_that_it_has_something():
-    talk = Talk([asking(), asking()])
-    talk.follow(0, talk.applications[0].add(TOPIC, GROUP, {}))
-    assert talk.metadata_sent(0, 1) == [FORM.encode_claim(GROUP, Claim(0, 0))]
-    talk.finish()
-    talk.follow(1, talk.applications[1].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
-    talk.finish()
-    assert talk.metadata_sent(0, 1)[1:] == [FORM.encode_claim(GROUP, Claim(0, ALL))]
-    assert len(talk.parts_sent(FORM, GROUP)) == 8
+def test_no_peer_is_asked_before_it_offers_parts():
+    network = ExchangeNetwork([create_exchange(), create_exchange()])
+    network.apply(0, network.applications[0].add(TOPIC, GROUP, {}))
+    assert network.metadata_sent(0, 1) == [FORM.encode_claim(GROUP, Claim(0, 0))]
+    network.deliver_all()
+    network.apply(1, network.applications[1].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
+    network.deliver_all()
+    assert network.metadata_sent(0, 1)[1:] == [FORM.encode_claim(GROUP, Claim(0, ALL))]
+    assert len(network.parts_sent(FORM, GROUP)) == 8
 
 
-def test_after_a_whole_heartbeat_in_vain_another_is_asked_and_the_first_no_longer():
-    talk = Talk([asking(), asking(), asking()], links=[(0, 1), (0, 2)])
+def test_after_a_heartbeat_without_an_answer_another_peer_is_asked_instead():
+    network = ExchangeNetwork([create_exchange(), create_exchange(), create_exchange()], links=[(0, 1), (0, 2)])
     for node in (1, 2):
-        talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
-    talk.deliver((1, 0))
-    talk.deliver((2, 0))
-    talk.lose((0, 1))  # the question
-    talk.finish()
-    assert talk.parts_sent(FORM, GROUP) == []
-    talk.beat(GROUP)
-    assert talk.waiting() == []
-    talk.beat(GROUP)
-    assert [FORM.decode_claim(GROUP, talk.metadata_sent(0, peer)[-1]).wants for peer in (1, 2)] == [0, ALL]
-    talk.finish()
-    assert {speaker for speaker, hearer, _ in talk.parts_sent(FORM, GROUP) if hearer == 0} == {2}
-    assert [node for node, _ in talk.wholes] == [1, 2, 0]
+        network.apply(node, network.applications[node].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
+    network.deliver((1, 0))
+    network.deliver((2, 0))
+    network.lose((0, 1))  # the question
+    network.deliver_all()
+    assert network.parts_sent(FORM, GROUP) == []
+    network.beat(GROUP)
+    assert network.waiting() == []
+    network.beat(GROUP)
+    assert [FORM.decode_claim(GROUP, network.metadata_sent(0, peer)[-1]).wants for peer in (1, 2)] == [0, ALL]
+    network.deliver_all()
+    assert {sender for sender, receiver, _ in network.parts_sent(FORM, GROUP) if receiver == 0} == {2}
+    assert [node for node, _ in network.wholes] == [1, 2, 0]
 
 
-def test_who_is_asked_for_least_takes_what_another_did_not_send():
+def test_parts_that_did_not_come_are_requested_from_the_peers_asked_for_fewest():
     asks = Asks()
     asks.offered("p", 0b1111, ALL)
     asks.offered("q", 0b1_0000 | 0b11, ALL)
@@ -94,7 +94,7 @@ def test_who_is_asked_for_least_takes_what_another_did_not_send():
     assert [asks.requested_from(peer) for peer in ("p", "q", "r")] == [0, 0b10, 0b01]
 
 
-def test_parts_of_no_other_peer_are_not_awaited_and_are_requested_when_offered_again():
+def test_parts_that_no_other_peer_offers_are_requested_when_offered_again():
     asks = Asks()
     asks.offered("p", 0b1, ALL)
     assert [asks.beat(), asks.beat(), asks.beat()] == [[], ["p"], []]
@@ -103,24 +103,24 @@ def test_parts_of_no_other_peer_are_not_awaited_and_are_requested_when_offered_a
     assert asks.requested_from("p") == 0b1
 
 
-def test_a_whole_message_ends_all_asking():
-    exchange = asking()
-    exchange.received(said(ALL), "p")
-    assert wants_of(exchange, "p") == ALL
+def test_a_whole_message_ends_all_requests():
+    exchange = create_exchange()
+    exchange.received(claim_message(ALL), "p")
+    assert requested_parts(exchange, "p") == ALL
     exchange.message_received(TOPIC, FORM.whole(GROUP, counted(GROUP, range(8), 8)))
-    assert wants_of(exchange, "p") == 0
+    assert requested_parts(exchange, "p") == 0
     assert exchange.reminded(TOPIC, GROUP).events == ()
 
 
-def test_what_peers_say_takes_no_more_memory_than_there_is_for_it():
+def test_state_about_offers_of_peers_is_bounded():
     """Groups of which there are no parts give way to each other, before those of which there are some."""
-    exchange = asking(max_groups=2)
+    exchange = create_exchange(max_groups=2)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0], 8))
-    exchange.received(said(ALL), "p")
+    exchange.received(claim_message(ALL), "p")
     for number in range(100, 200):
         metadata = FORM.encode_claim(group_named(number), Claim(ALL, 0))
         exchange.received(Partial(TOPIC, group_named(number), None, metadata), "attacker")
-    assert wants_of(exchange, "p") == ALL & ~1
+    assert requested_parts(exchange, "p") == ALL & ~1
     assert len(exchange._asks) == 2
     asks = Asks()
     for peer in range(2 * MAX_OFFERS):
@@ -128,14 +128,14 @@ def test_what_peers_say_takes_no_more_memory_than_there_is_for_it():
     assert len(asks._offers) == MAX_OFFERS < MAX_GROUPS
 
 
-def test_a_bitmap_cannot_say_it_and_everything_comes_all_the_same():
+def test_with_bitmaps_messages_become_whole_although_all_peers_send_all_parts():
     """All peers send the parts that a bitmap lacks: parts come more than once, and the message is whole once."""
     form = counted_parts(8, 8, Bitmap())
-    talk = Talk([PartsExchange(form, asks=Asking.ONE) for _ in range(3)])
+    network = ExchangeNetwork([PartsExchange(form, asks=Asking.ONE) for _ in range(3)])
     for node in (1, 2):
-        talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
-    talk.finish()
-    assert [node for node, _ in talk.wholes] == [1, 2, 0]
+        network.apply(node, network.applications[node].add(TOPIC, GROUP, counted(GROUP, range(8), 8)))
+    network.deliver_all()
+    assert [node for node, _ in network.wholes] == [1, 2, 0]
 
 
 OFFERS = st.tuples(st.just("offered"), st.sampled_from("pqrs"), st.integers(0, ALL))
@@ -146,15 +146,15 @@ STEPS = st.lists(
 
 @settings(max_examples=300)
 @given(STEPS)
-def test_however_peers_speak_each_part_is_asked_of_one_that_offers_it(steps):
-    asks, here, offers = Asks(), 0, {}
+def test_each_part_is_requested_from_at_most_one_peer(steps):
+    asks, held, offers = Asks(), 0, {}
     for step, *given_ in steps:
         match step, given_:
             case "offered", [peer, has]:
-                asks.offered(peer, has, ALL & ~here)
+                asks.offered(peer, has, ALL & ~held)
                 offers[peer] = has
             case "arrived", [parts]:
-                here |= parts
+                held |= parts
                 asks.arrived(parts)
             case _:
                 before = {peer: asks.requested_from(peer) for peer in "pqrs"}
@@ -162,7 +162,7 @@ def test_however_peers_speak_each_part_is_asked_of_one_that_offers_it(steps):
                 assert {peer for peer in "pqrs" if asks.requested_from(peer) != before[peer]} <= set(changed)
         asked = [asks.requested_from(peer) for peer in "pqrs"]
         assert sum(parts.bit_count() for parts in asked) == (asked[0] | asked[1] | asked[2] | asked[3]).bit_count()
-        assert not any(parts & here for parts in asked)
+        assert not any(parts & held for parts in asked)
 
 
 def test_no_peer_is_asked_for_ever():

@@ -12,14 +12,14 @@ COUNTS = st.integers(1, 130)
 
 
 @given(count=COUNTS, has=st.integers(0), wants=st.integers(0))
-def test_bitlists_go_through_their_bytes(count, has, wants):
+def test_bitlists_survive_a_round_trip(count, has, wants):
     everything = (1 << count) - 1
     claim = Claim(has & everything, wants & everything & ~has)
     assert Bitlists().decode(Bitlists().encode(claim, count), count) == claim
 
 
 @given(count=COUNTS, has=st.integers(0))
-def test_who_lacks_a_part_of_a_bitmap_wants_it(count, has):
+def test_a_bitmap_wants_each_part_that_it_lacks(count, has):
     everything = (1 << count) - 1
     claim = Claim(has & everything, everything & ~has)
     assert Bitmap().decode(Bitmap().encode(claim, count), count) == claim
@@ -27,7 +27,7 @@ def test_who_lacks_a_part_of_a_bitmap_wants_it(count, has):
 
 @pytest.mark.parametrize("form", [Bitmap(), Bitlists()], ids=lambda form: type(form).__name__)
 @given(count=COUNTS, metadata=st.binary(max_size=64))
-def test_other_bytes_are_refused_or_are_said_so_again(form, count, metadata):
+def test_any_bytes_are_refused_or_survive_a_round_trip(form, count, metadata):
     try:
         claim = form.decode(metadata, count)
     except InvalidParts:

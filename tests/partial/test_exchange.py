@@ -6,9 +6,9 @@ from collections import Counter
 from random import Random
 
 import pytest
+from exchange_network import TOPIC, ExchangeNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import TOPIC, Talk
 
 from hearsay.partial import (
     Asking,
@@ -33,19 +33,19 @@ GROUP = group_named(7)
 ALL = range(8)
 
 
-def talk_of(count, **options):
-    return Talk([PartsExchange(FORM) for _ in range(count)], **options)
+def exchange_network(count, **options):
+    return ExchangeNetwork([PartsExchange(FORM) for _ in range(count)], **options)
 
 
-def own(talk, node, parts, group=GROUP):
-    talk.follow(node, talk.applications[node].add(TOPIC, group, counted(group, parts)))
+def add_parts(network, node, parts, group=GROUP):
+    network.apply(node, network.applications[node].add(TOPIC, group, counted(group, parts)))
 
 
-def has(talk, node, group=GROUP):
-    return sorted(talk.applications[node].held(TOPIC, group))
+def held_parts(network, node, group=GROUP):
+    return sorted(network.applications[node].held(TOPIC, group))
 
 
-UNHEARD = None
+UNKNOWN_GROUP = None
 """The parts that a node has of an unknown group."""
 
 
@@ -53,7 +53,7 @@ UNHEARD = None
     ("starts", "parts_sent"),
     [
         pytest.param((ALL, ()), 8, id="h1 has all the data. h2 requests it"),
-        pytest.param((ALL, UNHEARD), 8, id="h1 has all the data. h2 doesn't know anything"),
+        pytest.param((ALL, UNKNOWN_GROUP), 8, id="h1 has all the data. h2 doesn't know anything"),
         pytest.param((ALL, range(0, 8, 2)), 4, id="h1 has all the data. h2 has some of it"),
         pytest.param((range(0, 8, 2), range(1, 8, 2)), 8, id="h1 has half the data. h2 has the other half of it"),
         pytest.param((range(0, 8, 2), range(0, 8, 2)), 0, id="h1 and h2 have the same half of data"),
@@ -63,97 +63,100 @@ UNHEARD = None
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_peers_give_each_other_what_they_lack(starts, parts_sent, first):
     """go's cases by their names. Whatever is there, each says once what it has."""
-    talk = talk_of(2)
+    network = exchange_network(2)
     for node in (first, 1 - first):
-        if starts[node] is not UNHEARD:
-            own(talk, node, starts[node])
-    talk.finish()
+        if starts[node] is not UNKNOWN_GROUP:
+            add_parts(network, node, starts[node])
+    network.deliver_all()
     everything = sorted({*starts[0], *(starts[1] or ())})
-    assert [has(talk, node) for node in (0, 1)] == [everything, everything]
-    assert len(talk.parts_sent(FORM, GROUP)) == parts_sent
-    assert len(talk.wholes) == 2 * (len(everything) == 8)
-    assert [len(talk.metadata_sent(*link)) for link in ((0, 1), (1, 0))] == [1, 1]
+    assert [held_parts(network, node) for node in (0, 1)] == [everything, everything]
+    assert len(network.parts_sent(FORM, GROUP)) == parts_sent
+    assert len(network.wholes) == 2 * (len(everything) == 8)
+    assert [len(network.metadata_sent(*link)) for link in ((0, 1), (1, 0))] == [1, 1]
 
 
-def test_who_is_not_in_the_mesh_is_sent_a_partial_message_and_gets_all():
+def test_a_peer_that_gets_metadata_from_outside_its_mesh_gets_all_parts():
     """go: h1 is not in h2's mesh, but sends h2 a partial message."""
-    talk = talk_of(2, outside=[(1, 0)])
-    own(talk, 0, ALL)
-    talk.finish()
-    assert has(talk, 1) == list(ALL)
-    assert len(talk.parts_sent(FORM, GROUP)) == 8
+    network = exchange_network(2, outside=[(1, 0)])
+    add_parts(network, 0, ALL)
+    network.deliver_all()
+    assert held_parts(network, 1) == list(ALL)
+    assert len(network.parts_sent(FORM, GROUP)) == 8
 
 
 def test_each_of_two_pushes_a_message_of_its_own_eagerly():
     """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes. No peer has to ask."""
-    talk = Talk([PartsExchange(FORM, eager=True) for _ in range(2)])
+    network = ExchangeNetwork([PartsExchange(FORM, eager=True) for _ in range(2)])
     groups = [group_named(1), group_named(2)]
     for node, group in enumerate(groups):
-        own(talk, node, ALL, group)
-        talk.finish()
-        assert talk.parts_sent(FORM, group) == [(node, 1 - node, index) for index in ALL]
-    assert [has(talk, node, group) for node in (0, 1) for group in groups] == [list(ALL)] * 4
+        add_parts(network, node, ALL, group)
+        network.deliver_all()
+        assert network.parts_sent(FORM, group) == [(node, 1 - node, index) for index in ALL]
+    assert [held_parts(network, node, group) for node in (0, 1) for group in groups] == [list(ALL)] * 4
 
 
 @pytest.mark.parametrize("asks", list(Asking))
 def test_a_message_in_three_places_comes_together_in_all(asks):
     """go: three peers with distributed partial data."""
     form = counted_parts(claims=Bitlists())
-    talk = Talk([PartsExchange(form, asks=asks) for _ in range(3)])
+    network = ExchangeNetwork([PartsExchange(form, asks=asks) for _ in range(3)])
     for node, parts in enumerate([(0, 3, 6), (1, 4, 7), (2, 5)]):
-        own(talk, node, parts)
-    talk.finish()
-    assert sorted(node for node, _ in talk.wholes) == [0, 1, 2]
-    assert {whole for _, whole in talk.wholes} == {FORM.encode(GROUP, counted(GROUP, ALL))}
-    sent = talk.parts_sent(form, GROUP)
+        add_parts(network, node, parts)
+    network.deliver_all()
+    assert sorted(node for node, _ in network.wholes) == [0, 1, 2]
+    assert {whole for _, whole in network.wholes} == {FORM.encode(GROUP, counted(GROUP, ALL))}
+    sent = network.parts_sent(form, GROUP)
     assert len(sent) == 16 if asks is Asking.ONE else len(sent) >= 16
 
 
 def test_one_of_three_has_all_and_pushes_it_and_the_others_pass_on_what_is_new():
     """go: three peers. peer 1 has all data and eager pushes. Receivers eager push new content."""
-    talk = Talk([PartsExchange(FORM, eager=True) for _ in range(3)])
+    network = ExchangeNetwork([PartsExchange(FORM, eager=True) for _ in range(3)])
     for node, parts in enumerate([ALL, (), ()]):
-        own(talk, node, parts)
-    talk.finish()
-    assert [has(talk, node) for node in range(3)] == [list(ALL)] * 3
-    assert sorted(node for node, _ in talk.wholes) == [0, 1, 2]
+        add_parts(network, node, parts)
+    network.deliver_all()
+    assert [held_parts(network, node) for node in range(3)] == [list(ALL)] * 3
+    assert sorted(node for node, _ in network.wholes) == [0, 1, 2]
 
 
 def test_no_peer_asks_for_what_it_has():
     """One announcement each way and nothing else, however often the group is published again."""
-    talk = talk_of(2)
-    own(talk, 0, range(4))
-    own(talk, 1, range(4))
-    talk.finish()
-    assert [(partial.parts, partial.metadata) for _, _, partial in talk.sent] == [(None, b"\x0f")] * 2
-    talk.publish(0, PublishPartial(TOPIC, GROUP))
-    assert talk.waiting() == []
+    network = exchange_network(2)
+    add_parts(network, 0, range(4))
+    add_parts(network, 1, range(4))
+    network.deliver_all()
+    assert [(partial.parts, partial.metadata) for _, _, partial in network.sent] == [(None, b"\x0f")] * 2
+    network.publish(0, PublishPartial(TOPIC, GROUP))
+    assert network.waiting() == []
 
 
-def test_who_does_not_request_parts_is_sent_none_and_gives_all():
-    talk = talk_of(2, supports=[0])
-    own(talk, 0, ALL)
-    own(talk, 1, ())
-    talk.finish()
-    assert talk.wholes == [(0, FORM.encode(GROUP, counted(GROUP, ALL))), (1, FORM.encode(GROUP, counted(GROUP, ALL)))]
-    assert {hearer for _, hearer, _ in talk.parts_sent(FORM, GROUP)} == {1}
+def test_a_peer_that_requests_no_parts_gets_none_and_sends_all():
+    network = exchange_network(2, supports=[0])
+    add_parts(network, 0, ALL)
+    add_parts(network, 1, ())
+    network.deliver_all()
+    assert network.wholes == [
+        (0, FORM.encode(GROUP, counted(GROUP, ALL))),
+        (1, FORM.encode(GROUP, counted(GROUP, ALL))),
+    ]
+    assert {receiver for _, receiver, _ in network.parts_sent(FORM, GROUP)} == {1}
 
 
 def test_an_eager_source_needs_no_question():
     """Its parts go out with the first RPC; without, the metadata of both goes first."""
-    talk = Talk([PartsExchange(FORM, eager=True), PartsExchange(FORM)])
-    own(talk, 0, ALL)
-    assert [(partial.parts is not None, partial.metadata) for _, _, partial in talk.sent] == [(True, b"\xff")]
-    talk.finish()
-    assert has(talk, 1) == list(ALL)
-    assert len(talk.parts_sent(FORM, GROUP)) == 8
+    network = ExchangeNetwork([PartsExchange(FORM, eager=True), PartsExchange(FORM)])
+    add_parts(network, 0, ALL)
+    assert [(partial.parts is not None, partial.metadata) for _, _, partial in network.sent] == [(True, b"\xff")]
+    network.deliver_all()
+    assert held_parts(network, 1) == list(ALL)
+    assert len(network.parts_sent(FORM, GROUP)) == 8
 
 
 def test_eager_sources_push_nothing_for_gossip():
     exchange = PartsExchange(FORM, eager=True)
     exchange.add(TOPIC, GROUP, counted(GROUP, ALL))
-    said = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, True))
-    assert (said.parts, said.metadata) == (None, b"\xff")
+    answer = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, True))
+    assert (answer.parts, answer.metadata) == (None, b"\xff")
 
 
 @st.composite
@@ -175,41 +178,41 @@ def networks(draw):
     eager=st.booleans(),
     asks=st.sampled_from(Asking),
 )
-def test_in_any_network_and_order_everybody_gets_everything(network, data, claims, eager, asks):
+def test_all_nodes_get_all_parts_in_any_network_and_order(network, data, claims, eager, asks):
     links, starts = network
     form = counted_parts(8, 8, claims)
-    talk = Talk([PartsExchange(form, eager=eager, asks=asks) for _ in starts], links)
+    network = ExchangeNetwork([PartsExchange(form, eager=eager, asks=asks) for _ in starts], links)
     for node, parts in enumerate(starts):
-        talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
-    talk.finish(lambda waiting: data.draw(st.sampled_from(waiting)))
+        network.apply(node, network.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
+    network.deliver_all(lambda waiting: data.draw(st.sampled_from(waiting)))
     everything = sorted(set().union(*starts))
-    assert [has(talk, node) for node in range(len(starts))] == [everything] * len(starts)
-    sent = talk.parts_sent(form, GROUP)
+    assert [held_parts(network, node) for node in range(len(starts))] == [everything] * len(starts)
+    sent = network.parts_sent(form, GROUP)
     assert max(Counter(sent).values(), default=1) == 1
     if asks is Asking.ONE and isinstance(claims, Bitlists) and not eager:
         assert len(sent) == sum(len(everything) - len(parts) for parts in starts)
     wholes = range(len(starts)) if len(everything) == 8 else range(0)
-    assert Counter(node for node, _ in talk.wholes) == dict.fromkeys(wholes, 1)
-    assert all(partial.parts is not None or partial.metadata is not None for _, _, partial in talk.sent)
-    assert {useful for _, _, useful in talk.feedback} <= {True}
+    assert Counter(node for node, _ in network.wholes) == dict.fromkeys(wholes, 1)
+    assert all(partial.parts is not None or partial.metadata is not None for _, _, partial in network.sent)
+    assert {useful for _, _, useful in network.feedback} <= {True}
 
 
 @pytest.mark.parametrize("claims", [Bitmap(), Bitlists()])
 @pytest.mark.parametrize("asks", Asking)
-def test_talk_of_what_no_peer_has_comes_to_an_end(asks, claims):
+def test_an_exchange_ends_although_no_peer_has_all_parts(asks, claims):
     """With bitmaps, who asks one peer for each part took its own silence about a part for news, and so for ever."""
     form = counted_parts(8, 8, claims)
     for seed in range(50):
         random = Random(seed)
-        talk = Talk([PartsExchange(form, asks=asks) for _ in range(4)], [(1, 0), (2, 0), (3, 0)])
+        network = ExchangeNetwork([PartsExchange(form, asks=asks) for _ in range(4)], [(1, 0), (2, 0), (3, 0)])
         for node in range(4):
             parts = set(random.sample(range(7), random.randrange(7)))
-            talk.follow(node, talk.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
+            network.apply(node, network.applications[node].add(TOPIC, GROUP, counted(GROUP, parts, 8)))
         for _ in range(1000):
-            if not (waiting := talk.waiting()):
+            if not (waiting := network.waiting()):
                 break
-            talk.deliver(random.choice(waiting))
-        assert not talk.waiting()
+            network.deliver(random.choice(waiting))
+        assert not network.waiting()
 
 
 BAD = {
@@ -224,7 +227,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("partial", BAD.values(), ids=BAD)
-def test_what_is_not_of_this_form_is_counted_and_changes_nothing(partial):
+def test_invalid_partial_messages_are_counted_and_change_nothing(partial):
     exchange = PartsExchange(FORM)
     assert exchange.received(partial, 3) == Outcome((PartialFeedback(3, TOPIC, useful=False),))
     assert exchange.invalid == 1
@@ -239,7 +242,7 @@ def test_what_is_not_of_this_form_is_counted_and_changes_nothing(partial):
     claims=st.sampled_from([Bitmap(), Bitlists()]),
     asks=st.sampled_from(Asking),
 )
-def test_nothing_that_a_peer_says_raises(group, parts, metadata, last_received, claims, asks):
+def test_no_partial_message_of_a_peer_raises(group, parts, metadata, last_received, claims, asks):
     exchange = PartsExchange(counted_parts(4, 8, claims), asks=asks)
     exchange.received(Partial(TOPIC, group, parts, metadata), 3)
     exchange.parts_for(TOPIC, group, PartialPeer(3, True, False, last_received, last_received, None))
@@ -247,7 +250,7 @@ def test_nothing_that_a_peer_says_raises(group, parts, metadata, last_received, 
     exchange.message_received(TOPIC, group)
 
 
-def test_who_repeats_a_part_gets_no_credit_and_no_second_answer():
+def test_a_repeated_part_brings_no_credit_and_is_answered_to_its_sender_only():
     exchange = PartsExchange(FORM)
     partial = Partial(TOPIC, GROUP, FORM.encode(GROUP, counted(GROUP, [2])), None)
     assert exchange.received(partial, 3).events == (
@@ -257,7 +260,7 @@ def test_who_repeats_a_part_gets_no_credit_and_no_second_answer():
     assert exchange.received(partial, 3).events == (PublishPartial(TOPIC, GROUP, (3,)),)
 
 
-def test_what_is_known_beforehand_is_there_when_a_group_is_first_seen():
+def test_known_parts_are_added_when_a_group_is_first_seen():
     """Seven of eight parts came by another way; peers get metadata, and one part is requested."""
     known = counted(GROUP, range(7))
     exchange = PartsExchange(FORM, known=lambda topic, group: known if group == GROUP else {})
@@ -286,7 +289,7 @@ def test_the_oldest_group_goes_when_there_are_too_many():
     assert exchange.held(TOPIC, group_named(3)) == {}
 
 
-def test_what_is_remembered_of_senders_is_bounded():
+def test_remembered_senders_are_bounded():
     """Nothing is kept about further peers: they may be sent a part that they have, and take no memory."""
     exchange = PartsExchange(FORM)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0]))
@@ -297,19 +300,19 @@ def test_what_is_remembered_of_senders_is_bounded():
     assert [parts is None for parts in sent] == [True] * MAX_SENDERS + [False] * (300 - MAX_SENDERS)
 
 
-def test_a_full_message_gives_all_its_parts_and_is_not_said_again():
-    talk = talk_of(2)
+def test_a_full_message_gives_all_its_parts_and_counts_once():
+    network = exchange_network(2)
     whole = FORM.encode(GROUP, counted(GROUP, ALL))
-    talk.follow(0, talk.applications[0].message_received(TOPIC, whole))
-    own(talk, 1, (0,))
-    talk.finish()
-    assert talk.wholes == [(1, whole)]
-    assert talk.applications[0].message_received(TOPIC, whole) == Outcome()
-    assert talk.applications[0].message_received(TOPIC, whole[:-1]) == Outcome()
-    assert talk.applications[0].invalid == 1
+    network.apply(0, network.applications[0].message_received(TOPIC, whole))
+    add_parts(network, 1, (0,))
+    network.deliver_all()
+    assert network.wholes == [(1, whole)]
+    assert network.applications[0].message_received(TOPIC, whole) == Outcome()
+    assert network.applications[0].message_received(TOPIC, whole[:-1]) == Outcome()
+    assert network.applications[0].invalid == 1
 
 
-def test_parts_of_ones_own_must_be_right():
+def test_own_parts_must_be_valid():
     exchange = PartsExchange(FORM)
     for wrong in ({0: bytes(1024)}, {0: b"short"}, {8: bytes(1024)}):
         with pytest.raises(InvalidParts):
@@ -323,9 +326,9 @@ def test_a_peer_that_wants_less_is_sent_no_more():
     exchange = PartsExchange(form)
     exchange.add(TOPIC, GROUP, counted(GROUP, ALL, 8))
     last_received = bytes([8, 0, 0, 0, 10, 0, 0, 0, 0b0001, 1, 0b0110, 1])
-    said = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, False, last_received))
-    assert sorted(form.decode(GROUP, said.parts or b"")) == [1, 2]
-    assert said.metadata == bytes([8, 0, 0, 0, 10, 0, 0, 0, 0xFF, 1, 0, 1])
+    answer = exchange.parts_for(TOPIC, GROUP, PartialPeer(1, True, False, last_received))
+    assert sorted(form.decode(GROUP, answer.parts or b"")) == [1, 2]
+    assert answer.metadata == bytes([8, 0, 0, 0, 10, 0, 0, 0, 0xFF, 1, 0, 1])
 
 
 def test_parts_of_any_number_and_size():

@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from hearsay.core.language import episub_parts
 
 
-def parts_said(
+def any_episub_part(
     *,
     topics: SearchStrategy[str],
     id_lists: SearchStrategy[tuple[Any, ...]],

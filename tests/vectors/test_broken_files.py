@@ -12,7 +12,7 @@ from fuzz_seeds import seeds
 from hearsay.vectors import files
 from hearsay.vectors.files import VectorError, parse_vectors, read_vectors, run_file, vector_files
 
-SOUND: dict[str, Any] = json.loads(seeds("vectors")[0])
+VALID: dict[str, Any] = json.loads(seeds("vectors")[0])
 FIRST = "vectors[0]"
 STEP = f"{FIRST}.steps[0]"
 
@@ -25,7 +25,7 @@ def fault(text: bytes) -> str:
 
 def changed(*path: str | int, to: Any = None) -> bytes:
     """The sound file with another value at a place; None takes the key away."""
-    made = deepcopy(SOUND)
+    made = deepcopy(VALID)
     place: Any = made
     for step in path[:-1]:
         place = place[step]
@@ -41,7 +41,7 @@ S = (*V, "steps", 0)
 
 
 @pytest.mark.parametrize(
-    ("path", "to", "said"),
+    ("path", "to", "expected_text"),
     [
         (("kind",), None, "kind: is missing"),
         (("kind",), "scores", "kind: must be score or router"),
@@ -50,7 +50,7 @@ S = (*V, "steps", 0)
         (("version",), True, "version: must be 1"),
         (("tolerance",), 2, "tolerance: must be a number in 0…0.001"),
         (("vectors",), [], "vectors: must be a list of 1…10000 elements"),
-        (("vectors",), SOUND["vectors"] * 2, "vectors: 'one' is the name of 2 vectors; names must be unique"),
+        (("vectors",), VALID["vectors"] * 2, "vectors: 'one' is the name of 2 vectors; names must be unique"),
         ((*V, "name"), "x" * 201, f"{FIRST}.name: must be a text of 1…200 characters"),
         ((*V, "colour"), 1, f"{FIRST}.colour: no such key; there are name, description"),
         (("colour",), 1, "file: colour: no such key; there are kind, format, version"),
@@ -78,15 +78,15 @@ S = (*V, "steps", 0)
         ((*V, "steps", 1, "expect", "A", "parts", "P1"), 1, "parts.P1: no such key; there are P5, P6, P7, topics"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_reported_with_its_place_and_what_is_allowed(path, to, said):
+def test_what_is_wrong_is_reported_with_its_place_and_what_is_allowed(path, to, expected_text):
     message = fault(changed(*path, to=to))
     assert message.startswith("file: ")
-    assert said in message
+    assert expected_text in message
     assert message.isprintable()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected_text"),
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
@@ -98,24 +98,24 @@ def test_what_is_wrong_is_reported_with_its_place_and_what_is_allowed(path, to, 
         (b"[]", "file: must be an object"),
     ],
 )
-def test_what_is_no_json_that_can_be_used(text, said):
-    assert said in fault(text)
+def test_unusable_json_is_refused(text, expected_text):
+    assert expected_text in fault(text)
 
 
-def test_names_of_others_forge_no_lines():
+def test_control_characters_in_names_are_escaped():
     text = changed(*V, "parameters", "x\ny\x1b[31m", to=1)
     assert "x\\ny\\x1b[31m: no such key" in fault(text)
 
 
-def test_a_vector_asks_for_so_much_work_at_most():
+def test_the_work_of_a_vector_is_bounded():
     peers = [f"p{number}" for number in range(1000)]
-    made = deepcopy(SOUND)
+    made = deepcopy(VALID)
     made["vectors"][0] |= {"peers": ["A", *peers[1:]], "steps": [made["vectors"][0]["steps"][0]] * 6_000}
     assert fault(json.dumps(made).encode()) == f"file: {FIRST}: steps times peers must be 5000000 at most"
 
 
 @pytest.mark.parametrize(
-    ("messages", "steps", "said"),
+    ("messages", "steps", "expected_text"),
     [
         (
             {f"m{number}": {"topic": "t", "size": 1 << 20} for number in range(65)},
@@ -125,14 +125,14 @@ def test_a_vector_asks_for_so_much_work_at_most():
         ({}, 3_000, "steps times connect events must be"),
     ],
 )
-def test_a_vector_of_a_router_asks_for_so_much_at_most(messages, steps, said):
+def test_the_work_of_a_router_vector_is_bounded(messages, steps, expected_text):
     connects = [{"at": 0, "event": "connect", "peer": f"p{n}", "protocol": "/meshsub/1.1.0"} for n in range(steps)]
     vector = {"name": "one", "description": "One.", "parameters": {}, "messages": messages, "steps": connects}
     found = {"format": "gossipsub-vectors", "version": 1, "kind": "router", "vectors": [vector]}
-    assert said in fault(json.dumps(found).encode())
+    assert expected_text in fault(json.dumps(found).encode())
 
 
-def test_a_file_is_so_large_at_most(tmp_path, monkeypatch):
+def test_the_size_of_a_file_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_BYTES", 10)
     file = tmp_path / "large.json"
     file.write_bytes(seeds("vectors")[0])
@@ -146,22 +146,22 @@ def test_a_folder_without_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "expected_text"),
     [
         ("IPColocationFactorWhitelist", ["1.2.3"], "IPColocationFactorWhitelist: must be a network"),
         ("BehaviourPenaltyWeight", -1, "BehaviourPenaltyDecay: must be above 0 when there is a"),
     ],
 )
-def test_parameters_that_cannot_be_are_reported_by_their_names_in_vectors(tmp_path, name, value, said):
+def test_invalid_parameters_are_reported_by_their_names_in_vectors(tmp_path, name, value, expected_text):
     file = tmp_path / "file.json"
     file.write_bytes(changed(*V, "parameters", name, to=value))
     with pytest.raises(VectorError) as caught:
         list(run_file(file, "spec"))
-    assert f"{FIRST}.parameters.{said}" in str(caught.value)
+    assert f"{FIRST}.parameters.{expected_text}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "expected_text"),
     [
         ({"Dlo": 5, "D": 2}, "Dlo: must not be above D (2)"),
         ({"HistoryGossip": 9}, "HistoryGossip: must not be above HistoryLength (5)"),
@@ -172,7 +172,7 @@ def test_parameters_that_cannot_be_are_reported_by_their_names_in_vectors(tmp_pa
          "FirstMessageDeliveriesWeight"),
     ],
 )  # fmt: skip
-def test_parameters_of_routers_that_cannot_be_are_reported_by_their_names_in_vectors(tmp_path, parameters, said):
+def test_invalid_parameters_of_routers_are_reported_by_their_names_in_vectors(tmp_path, parameters, expected_text):
     made = json.loads(seeds("vectors")[1])
     if "Score" in parameters:
         topic = {"TopicWeight": 1, "TimeInMeshQuantum": 1_000_000}
@@ -184,4 +184,4 @@ def test_parameters_of_routers_that_cannot_be_are_reported_by_their_names_in_vec
     file.write_text(json.dumps(made), encoding="utf-8")
     with pytest.raises(VectorError) as caught:
         list(run_file(file, "spec"))
-    assert str(caught.value).endswith(f"{FIRST}.parameters.{said}")
+    assert str(caught.value).endswith(f"{FIRST}.parameters.{expected_text}")

@@ -14,7 +14,7 @@ from hearsay.vectors.schema import Misshapen
 SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}
 
 
-def sound() -> dict[str, Any]:
+def valid_vector() -> dict[str, Any]:
     """A PRUNE in step 3, a message in step 4, a drawn GRAFT in step 8, gossip in step 11."""
     script = RouterScript("one", "v1.1", "One.", **SMALL, FloodPublish=False, Score=MISBEHAVIOUR)
     script.connect("A")
@@ -27,25 +27,25 @@ def sound() -> dict[str, Any]:
     return script.vector()
 
 
-SOUND = sound()
-STEPS = [step["event"] for step in SOUND["steps"]]
+VALID = valid_vector()
+STEPS = [step["event"] for step in VALID["steps"]]
 
 
 def fault(number: int, **expect: Any) -> str | None:
     """Return what is found when something else is expected of a step; None takes it away."""
-    vector = deepcopy(SOUND)
+    vector = deepcopy(VALID)
     expected = {**vector["steps"][number].get("expect", {}), **expect}
     vector["steps"][number]["expect"] = {name: value for name, value in expected.items() if value is not None}
     return run_router(vector, "spec")
 
 
-def test_the_sound_one_holds():
-    assert run_router(SOUND, "spec") is None
+def test_the_unchanged_vector_holds():
+    assert run_router(VALID, "spec") is None
     assert ["connect", "rpc", "join", "rpc", "publish", *["connect", "rpc"] * 2, "heartbeat", "rpc"] == STEPS
 
 
 @pytest.mark.parametrize(
-    ("number", "expect", "said"),
+    ("number", "expect", "expected_text"),
     [
         (2, {"rpcs": {"A": {"graft": [TOPIC]}}}, 'what A is sent: {"subscribe": ["news"], "graft": ["news"]}, not'),
         (2, {"rpcs": None}, 'A is sent {"subscribe": ["news"], "graft": ["news"]}, and should not'),
@@ -64,23 +64,23 @@ def test_the_sound_one_holds():
         (10, {"scores": None}, 'scores that change are {"A": -4.0}, not {}'),
     ],
 )  # fmt: skip
-def test_what_is_not_as_expected(number, expect, said):
+def test_differences_from_the_expectation_are_reported(number, expect, expected_text):
     message = fault(number, **expect)
     assert message is not None
     assert message.startswith(f"step {number}, {STEPS[number]} at ")
-    assert said in message
+    assert expected_text in message
 
 
-def test_of_those_that_are_drawn_it_must_be_so_many():
-    group = SOUND["steps"][9]["expect"]["some"][0]
+def test_a_wrong_number_of_drawn_receivers_is_reported():
+    group = VALID["steps"][9]["expect"]["some"][0]
     assert group["count"] == 1
     message = fault(9, some=[{**group, "count": 2}])
     assert message is not None
     assert f"1 of {str(group['among']).replace(chr(39), chr(34))} are sent" in message
 
 
-def test_what_an_implementation_does_differently_is_expected_in_place_of_the_rest():
-    vector = deepcopy(SOUND)
+def test_expectations_for_an_implementation_replace_the_others():
+    vector = deepcopy(VALID)
     vector["steps"][4]["differs"] = {"go": {"delivers": []}}
     assert run_router(vector, "spec") is None
     assert run_router(vector, "go") == 'step 4, publish at 0 us: delivers: ["m1"], not []'
@@ -99,28 +99,28 @@ def test_what_an_implementation_does_differently_is_expected_in_place_of_the_res
     ],
     ids=lambda step: step["event"],
 )
-def test_a_step_that_cannot_be(step):
-    vector = deepcopy(SOUND)
+def test_an_impossible_step_is_refused(step):
+    vector = deepcopy(VALID)
     vector["steps"].append(step)
     with pytest.raises(Misshapen, match=r"^steps\[11\]: impossible event: "):
         run_router(vector, "spec")
 
 
-def test_a_message_that_is_not_there():
-    vector = deepcopy(SOUND)
+def test_a_missing_message_is_refused():
+    vector = deepcopy(VALID)
     vector["messages"] = {}
     with pytest.raises(Misshapen, match=r"^messages: 'm1', which a step names, is missing"):
         run_router(vector, "spec")
 
 
-def test_parameters_that_cannot_be():
-    vector = deepcopy(SOUND)
+def test_invalid_parameters_are_refused():
+    vector = deepcopy(VALID)
     vector["parameters"]["Dlo"] = 3
     with pytest.raises(Misshapen, match=r"^parameters\.Dlo: must not be above D \(1\)"):
         run_router(vector, "spec")
 
 
-def test_a_script_that_says_too_little_is_refused():
+def test_a_script_with_an_ambiguous_outcome_is_refused():
     """Which of two peers sent the IWANT's answer is not what a vector can say."""
     script = RouterScript("two", "v1.1", "Two.", **SMALL, FloodPublish=False)
     script.connect("AB")

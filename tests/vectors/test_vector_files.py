@@ -28,7 +28,7 @@ def test_the_folder_is_what_the_generator_makes():
 
 @pytest.mark.parametrize("implementation", ["spec", "go"])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_all_hold(file, implementation):
+def test_all_vectors_hold(file, implementation):
     outcomes = list(run_file(file, implementation))
     assert [outcome.line() for outcome in outcomes if outcome.fault is not None] == []
     assert len(outcomes) == len(read_vectors(file)["vectors"])
@@ -51,7 +51,7 @@ def test_all_recorded_calls_are_there():
     assert [len(vector["steps"]) for vector in vectors] == [len(script["calls"]) for script in scripts]
 
 
-def test_the_page_says_how_many_there_are():
+def test_the_page_has_the_numbers_of_vectors():
     kinds = [read_vectors(file) for file in FILES]
     for kind in ("score", "router"):
         count = sum(len(found["vectors"]) for found in kinds if found["kind"] == kind)
@@ -59,12 +59,12 @@ def test_the_page_says_how_many_there_are():
 
 
 @pytest.mark.parametrize(("name", "ours"), [*NAMES["peer"].items(), *NAMES["topic"].items()])
-def test_the_page_says_what_parameters_are_called_here(name, ours):
+def test_the_page_has_the_names_of_parameters(name, ours):
     assert f"|`{name}`|`{ours}`|" in DOCS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("name", "ours"), NAMES["router"].items(), ids=list(NAMES["router"]))
-def test_the_page_says_what_parameters_of_routers_are_without_a_value(name, ours):
+def test_the_page_has_the_default_values_of_router_parameters(name, ours):
     value = getattr(router_parameters({}, "spec"), ours)
     shown = json.dumps(value * 1_000 if is_time(ours) else value)
     assert f"|`{name}`|`{ours}`|{shown}|" in DOCS.read_text(encoding="utf-8")
@@ -77,6 +77,6 @@ def references(value: object) -> set[str]:
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-def test_the_schema_names_nothing_that_it_lacks():
+def test_references_in_the_schema_are_its_definitions():
     schema = json.loads(SCHEMA_TEXT)
     assert references(schema) == {f"#/$defs/{name}" for name in schema["$defs"]}

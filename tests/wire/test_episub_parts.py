@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
-from episub_strategy import parts_said
+from episub_strategy import any_episub_part
 from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_classes import message_classes
@@ -24,7 +24,7 @@ LIMITS = RpcLimits()
 topics = st.text(max_size=6)
 peers = st.binary(min_size=1, max_size=8).map(lambda key: bytes((0, len(key))) + key)
 numbers = st.integers(0, (1 << 64) - 1)
-said = parts_said(
+any_part = any_episub_part(
     topics=topics,
     id_lists=st.lists(blobs, max_size=4).map(tuple),
     announced=st.lists(st.tuples(blobs, numbers), max_size=4).map(
@@ -38,7 +38,7 @@ said = parts_said(
 rpcs = st.builds(
     lambda messages, control: Rpc((), messages, Control(episub=control) if control else None),
     st.lists(st.builds(Message, st.just(b"id"), topics, blobs, hops=st.none() | numbers), max_size=3).map(tuple),
-    st.lists(said, max_size=4).map(tuple),
+    st.lists(any_part, max_size=4).map(tuple),
 )
 
 
@@ -51,7 +51,7 @@ def alone(part):
 
 
 @given(rpcs)
-def test_what_is_encoded_is_decoded_and_as_long_as_the_core_says(rpc):
+def test_an_rpc_survives_a_round_trip_and_has_the_size_that_the_core_computes(rpc):
     data = encode_rpc(rpc)
     assert rpc_size(rpc) == len(data)
     found = decoded(data)
@@ -63,20 +63,20 @@ def test_what_is_encoded_is_decoded_and_as_long_as_the_core_says(rpc):
 EpisubPart = message_classes("episub")["EpisubPart"]
 
 
-@given(said)
+@given(any_part)
 def test_the_protobuf_library_reads_the_same(part):
     wire = EpisubPart.FromString(encode_part(part))
     assert wire.kind == PartKind[type(part).__name__.upper().removeprefix("EPISUB")]
     for field in fields(part):
         value = getattr(part, field.name)
         name = {"topics": "topic", "source": "peer"}.get(field.name, field.name)
-        there = getattr(wire, name)
+        found = getattr(wire, name)
         if name == "topic" and field.name == "topic":
-            assert list(there) == [value]
+            assert list(found) == [value]
         elif isinstance(value, tuple):
-            assert tuple(there) == value
+            assert tuple(found) == value
         else:
-            assert there == value
+            assert found == value
 
 
 @given(st.binary(max_size=200))
@@ -90,7 +90,7 @@ def test_any_bytes_are_parts_or_a_wire_error(data):
 
 
 @given(rpcs)
-def test_peers_that_speak_other_protocols_say_nothing_with_it(rpc):
+def test_episub_parts_of_peers_with_other_protocols_are_left_out(rpc):
     found = decoded(encode_rpc(rpc), episub=False).rpc
     assert found.control is None
     assert found.messages == tuple(replace(message, hops=None) for message in rpc.messages)
@@ -112,7 +112,7 @@ def test_peers_that_speak_other_protocols_say_nothing_with_it(rpc):
         varint_field(1, PartKind.IHAVE) + bytes_field(2, b"t") + bytes_field(14, b"id") + bytes_field(15, b"\xff"),
     ],
 )
-def test_parts_that_say_nothing_are_left_out_and_counted(body):
+def test_malformed_parts_are_left_out_and_counted(body):
     found = decoded(bytes_field(3, bytes_field(7, body)))
     assert (found.rpc.control, found.left_out) == (None, 1)
 

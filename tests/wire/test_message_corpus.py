@@ -42,12 +42,12 @@ def reason(case: Case) -> Reason | None:
     return None if fault is None else fault.reason
 
 
-def test_the_corpus_is_the_one_that_was_judged(cases):
+def test_the_corpus_is_the_one_with_recorded_verdicts(cases):
     assert [(digest(case), case.name) for case in cases] == [(known, name) for known, _, name in read_lines()]
     assert len(cases) >= 200
 
 
-def test_what_is_taken_is_taken_by_all(cases):
+def test_messages_accepted_here_are_accepted_by_all(cases):
     """Only relayed messages count: not the RPC around one, nor unknown fields where messages have no signatures."""
     verdicts = read_verdicts()
     for case in cases:
@@ -65,7 +65,7 @@ ON_PURPOSE = (
 )
 
 
-def test_what_all_take_is_taken(cases):
+def test_messages_accepted_by_all_are_accepted_here(cases):
     verdicts = read_verdicts()
     refused = [
         case.name
@@ -75,7 +75,7 @@ def test_what_all_take_is_taken(cases):
     assert [name for name in refused if not any(part in name for part in ON_PURPOSE)] == []
 
 
-def test_what_is_blamed_is_taken_by_none(cases):
+def test_blamed_messages_are_accepted_by_none(cases):
     """An RPC is its sender's own. js reads some that go and rust cannot read, and writes none of them."""
     verdicts = read_verdicts()
     taken = [

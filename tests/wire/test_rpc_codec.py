@@ -113,7 +113,7 @@ def test_several_control_messages_merge():
     assert [graft.topic for graft in ReferenceRpc.FromString(data).control.graft] == ["a", "b"]
 
 
-def test_parts_that_say_nothing_are_left_out_and_counted():
+def test_malformed_parts_are_left_out_and_counted():
     data = (
         bytes_field(1, varint_field(1, 1))  # no topic
         + bytes_field(1, varint_field(1, 1) + bytes_field(2, b"\xff"))  # not UTF-8
@@ -217,7 +217,7 @@ _AUTHORED = bytes_field(1, bytes(38)) + bytes_field(2, b"x" * 20) + bytes_field(
     ],
     ids=("subscriptions", "messages", "prunes", "ids", "lists of topics", "one list of topics"),
 )
-def test_what_one_rpc_becomes_in_memory_is_bounded(data):
+def test_the_memory_of_one_decoded_rpc_is_bounded(data):
     assert len(data) <= 1 << 20
     tracemalloc.start()
     try:

@@ -31,14 +31,14 @@ def received(data):
     return message
 
 
-def test_what_is_signed_is_accepted_and_forwarded_as_it_was():
+def test_a_signed_message_is_accepted_and_forwarded_unchanged():
     message = Author(ALICE, 1_700_000_000_000_000_000).write("t", b"data", STRICT)
     data = encode_message(message)
-    there = received(data)
-    assert fault_of(there, STRICT) is None
-    assert encode_rpc(Rpc(messages=(there,))) == bytes_field(2, data)
-    assert there.id == peer_id_of(ALICE.public) + there.seqno
-    assert there.key is None
+    decoded = received(data)
+    assert fault_of(decoded, STRICT) is None
+    assert encode_rpc(Rpc(messages=(decoded,))) == bytes_field(2, data)
+    assert decoded.id == peer_id_of(ALICE.public) + decoded.seqno
+    assert decoded.key is None
 
 
 def test_the_signature_covers_prefix_and_all_fields_but_signature_and_key():
@@ -56,7 +56,7 @@ def test_sequence_numbers_count_up_from_the_start():
     assert {len(number) for number in numbers} == {8}
 
 
-def test_a_signature_over_a_message_without_data_field():
+def test_a_signature_of_a_message_without_a_data_field_is_valid():
     """js-libp2p leaves out an empty data field; encoding it again would break the signature."""
     signed = bytes_field(1, peer_id_of(ALICE.public)) + bytes_field(3, b"12345678") + bytes_field(4, b"t")
     data = signed + bytes_field(5, ALICE.sign(b"libp2p-pubsub:" + signed))
@@ -89,9 +89,9 @@ def test_a_signed_message_with_unknown_fields_is_refused_without_blame(more):
 
 def test_an_unsigned_message_with_unknown_fields_is_forwarded_without_them():
     data = encode_message(Author(ALICE, 7).write("t", b"data", UNSIGNED))
-    there = received(data + bytes_field(9, b"added"))
-    assert fault_of(there, UNSIGNED) is None
-    assert encode_message(there) == data
+    decoded = received(data + bytes_field(9, b"added"))
+    assert fault_of(decoded, UNSIGNED) is None
+    assert encode_message(decoded) == data
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_key_that_does_not_fit_into_the_peer_id_comes_along():
     assert fault_of(received(signed + signature), STRICT).why == "its author's key is missing"
 
 
-def test_strict_no_sign_sends_none_of_it_and_refuses_all_of_it():
+def test_strict_no_sign_neither_sends_nor_accepts_signature_fields():
     bare = Author(ALICE, 7).write("t", b"data", UNSIGNED)
     assert encode_message(bare) == bytes_field(2, b"data") + bytes_field(4, b"t")
     assert fault_of(received(encode_message(bare)), UNSIGNED) is None
@@ -143,7 +143,7 @@ def test_strict_no_sign_sends_none_of_it_and_refuses_all_of_it():
 
 
 @pytest.mark.parametrize("policy", [SignaturePolicy.LAX_SIGN, SignaturePolicy.LAX_NO_SIGN])
-def test_lax_forms_take_unsigned_messages_and_verify_signed_ones(policy):
+def test_lax_policies_accept_unsigned_messages_and_verify_signed_messages(policy):
     assert (Author(ALICE, 7).write("t", b"", policy).signature is not None) is policy.signs
     assert fault_of(Message(b"", "t", b"data"), policy) is None
     signed = Author(ALICE, 7).write("t", b"data", STRICT)

@@ -30,7 +30,7 @@ def united_ids(rpc_list, kind):
 
 
 @given(rpcs, st.integers(300, 1500))
-def test_pieces_are_within_the_limit_and_say_the_same(rpc, limit):
+def test_pieces_are_within_the_limit_and_have_the_same_parts(rpc, limit):
     pieces, oversized = split_rpc(rpc, limit)
     assert all(len(encode_rpc(piece)) <= limit for piece in pieces)
     assert [change for piece in pieces for change in piece.subscriptions] == list(rpc.subscriptions)
@@ -95,7 +95,7 @@ def test_subscriptions_and_control_have_a_limit_of_their_own(rpc, limit):
         assert united_ids(pieces, kind) == united_ids([rpc], kind)
 
 
-def test_a_hello_that_go_would_reset_the_stream_for_is_two():
+def test_a_hello_beyond_gos_limit_of_control_is_split():
     """go-libp2p-pubsub v0.19 takes 512 KiB of subscriptions and control, and 1 MiB of all."""
     hello = Rpc(tuple(Subscription(f"topic/{number:040}", True) for number in range(12_000)))
     assert 512 << 10 < control_bytes(hello) < 1 << 20
@@ -133,7 +133,7 @@ def test_a_single_message_that_cannot_fit_is_refused_to_its_author():
         check_fits(message, RpcLimits(max_rpc_bytes=size - 1))
 
 
-def test_names_that_peers_would_leave_out_are_refused_at_home():
+def test_names_that_peers_would_leave_out_are_not_sent():
     limits = RpcLimits(max_topic_bytes=4, max_id_bytes=8)
     check_topic("news", limits)
     with pytest.raises(TooLarge, match="5 bytes"):

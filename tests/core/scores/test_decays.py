@@ -31,7 +31,7 @@ def test_decays_are_correctly_rounded(zero):
 
 
 @given(ticks=st.integers(1, 300), zero=st.floats(1e-300, 1, exclude_max=True))
-def test_so_are_those_of_any_zero(ticks, zero):
+def test_decays_to_any_zero_are_correctly_rounded(ticks, zero):
     assert is_nearest(decay_over(ticks, zero), ticks, zero)
 
 

@@ -30,7 +30,7 @@ def let_in(gater: Gater, peer: str = "A", now: int = 0, draws: int = 1000) -> in
     return sum(gater.lets_in(peer, now, lambda n=n: CHANCE.draw(Purpose.REJECT, n)) for n in range(draws))
 
 
-def troubled(bad: int = 100) -> Gater:
+def active_gater(bad: int = 100) -> Gater:
     """The node turned messages away; A sent `bad` messages that were ignored, and as many invalid ones."""
     gater = Gater(PARAMETERS)
     gater.connect("A", ADDRESS)
@@ -43,7 +43,7 @@ def troubled(bad: int = 100) -> Gater:
     return gater
 
 
-def test_the_life_of_a_gater():
+def test_the_gater_becomes_active_recovers_and_forgets():
     """Rules: GATER-1, GATER-2, GATER-3."""
     gater = Gater(PARAMETERS)
     gater.connect("A", ADDRESS)
@@ -70,16 +70,16 @@ def test_the_life_of_a_gater():
     assert (ADDRESS, None) not in gater._sources
 
 
-def test_all_is_looked_at_after_a_quiet_time():
+def test_all_messages_are_let_in_after_a_quiet_time():
     """Rules: GATER-1."""
-    gater = troubled()
+    gater = active_gater()
     assert let_in(gater, now=60 * SECOND) < 10
     assert let_in(gater, now=60 * SECOND + 1) == 1000
 
 
-def test_all_is_looked_at_below_the_threshold():
+def test_all_messages_are_let_in_below_the_threshold():
     """2 of 21 are below a tenth, 2 of 20 are not. Rules: GATER-1."""
-    gater = troubled()
+    gater = active_gater()
     for _ in range(19):
         gater.validate()
     assert let_in(gater) < 10
@@ -89,7 +89,7 @@ def test_all_is_looked_at_below_the_threshold():
 
 def test_peers_of_an_address_share_its_chance():
     """Rules: GATER-3."""
-    gater = troubled()
+    gater = active_gater()
     gater.connect("B", ADDRESS)
     gater.connect("C", "1.2.3.5")
     gater.connect("D")
@@ -102,7 +102,7 @@ def test_peers_of_an_address_share_its_chance():
 
 def test_an_address_is_remembered_while_its_peers_are_away():
     """Rules: GATER-3."""
-    gater = troubled()
+    gater = active_gater()
     gater.disconnect("A", 0)
     gater.disconnect("A", 0)
     gater.connect("A", ADDRESS)
@@ -122,15 +122,15 @@ def test_weights_of_topics_and_of_duplicates():
     assert 420 < let_in(gater) < 510
 
 
-def test_reasons_that_say_nothing_of_the_peer():
+def test_reasons_without_blame_do_not_count():
     """Rules: GATER-2."""
-    gater = troubled(bad=0)
+    gater = active_gater(bad=0)
     for reason in (Reason.NOT_SUBSCRIBED, Reason.OVER_LIMIT, Reason.LOST):
         gater.reject("A", reason, 0)
     assert let_in(gater) == 1000
 
 
-def test_the_chance_of_one_who_sent_nothing_good():
+def test_the_chance_of_a_peer_without_deliveries():
     """1 in 1701. Rules: GATER-2, GATER-4."""
     limit = 2**53 // 1701
     found = [is_let_in(share << 11, 0.0, 1700.0) for share in (0, limit, limit + 1, 2**53 - 1)]

@@ -67,7 +67,7 @@ def test_which_ids_are_promises(tracked, count):
     assert made.take_broken(4 * SECOND) == ((("A", count),) if count else ())
 
 
-def test_the_one_is_drawn():
+def test_the_tracked_id_is_drawn():
     """Rules: PROMISE-1."""
     chosen = set()
     for number in range(200):
@@ -85,7 +85,7 @@ def test_asking_again_gives_no_more_time():
     assert made.take_broken(3 * SECOND + 1) == (("A", 1),)
 
 
-def test_a_peer_cannot_promise_more_than_is_followed(monkeypatch):
+def test_tracked_promises_are_bounded(monkeypatch):
     """Rules: PROMISE-5."""
     monkeypatch.setattr("hearsay.core.scores.promises.MAX_PROMISES_OF_PEER", 5)
     monkeypatch.setattr("hearsay.core.scores.promises.MAX_PROMISES", 12)

@@ -28,7 +28,7 @@ def test_a_named_set_comes_back_from_its_tables(name):
     assert [again.peer, again.thresholds, again.topics] == [made.peer, made.thresholds, made.topics]
 
 
-def test_there_is_no_such_set():
+def test_unknown_sets_and_invalid_numbers_of_validators_are_refused():
     with pytest.raises(ParameterError, match="set = 'gerbil': must be one of go, rust, js"):
         named_set("gerbil")
     with pytest.raises(ParameterError, match="validators = 5: must be in 2048…100000000"):

@@ -31,12 +31,12 @@ FOLLOWUP = 3_000_000
 
 
 class PromiseMachine(RuleBasedStateMachine):
-    @initialize(tracked=st.sampled_from(TrackedPromises), of_peer=st.integers(1, 4), of_all=st.integers(1, 8))
-    def start(self, tracked, of_peer, of_all):
+    @initialize(tracked=st.sampled_from(TrackedPromises), peer_limit=st.integers(1, 4), total_limit=st.integers(1, 8))
+    def start(self, tracked, peer_limit, total_limit):
         self.now = 0
-        self.tracked, self.of_peer, self.of_all = tracked, of_peer, of_all
+        self.tracked, self.peer_limit, self.total_limit = tracked, peer_limit, total_limit
         self.made = IwantPromises(tracked, FOLLOWUP)
-        self.limits = patch.multiple(promises, MAX_PROMISES_OF_PEER=of_peer, MAX_PROMISES=of_all)
+        self.limits = patch.multiple(promises, MAX_PROMISES_OF_PEER=peer_limit, MAX_PROMISES=total_limit)
         self.limits.start()
         self.open: list[tuple[str, int, int]] = []
         """Peer, message, end."""
@@ -52,11 +52,11 @@ class PromiseMachine(RuleBasedStateMachine):
         for message in ids if self.tracked is not TrackedPromises.NONE else ():
             of_peer = [each for each in self.open if each[0] == peer]
             known = any(each[1] == message for each in of_peer)
-            if not known and len(of_peer) < self.of_peer and len(self.open) < self.of_all:
+            if not known and len(of_peer) < self.peer_limit and len(self.open) < self.total_limit:
                 self.open.append((peer, message, self.now + FOLLOWUP))
 
     @rule(message=MESSAGES)
-    def come(self, message):
+    def receive(self, message):
         self.made.keep(message)
         self.open = [each for each in self.open if each[1] != message]
 
@@ -79,7 +79,7 @@ class PromiseMachine(RuleBasedStateMachine):
         self.open = [each for each in self.open if each[2] >= self.now]
 
     @invariant()
-    def the_same_are_open(self):
+    def open_promises_are_equal(self):
         assert len(self.made.ends) == len(self.open)
         assert {message for _, message in self.made.ends} == {message for _, message, _ in self.open}
 
@@ -117,14 +117,14 @@ class GaterMachine(RuleBasedStateMachine):
         self.made.refresh(self.now)
 
     @invariant()
-    def a_chance_is_never_none(self):
+    def some_draw_lets_each_peer_in(self):
         assert all(self.made.lets_in(peer, self.now, lambda: 0) for peer in "ABC")
 
     @invariant()
     def addresses_of_connected_peers_are_known_and_others_are_bounded(self):
-        there = {address for address in self.connected.values() if address}
-        assert {(address, None) for address in there} <= self.made._sources.keys()
-        assert sum(bool(address) for address, _ in self.made._sources) <= len(there) + 1
+        connected_addresses = {address for address in self.connected.values() if address}
+        assert {(address, None) for address in connected_addresses} <= self.made._sources.keys()
+        assert sum(bool(address) for address, _ in self.made._sources) <= len(connected_addresses) + 1
         assert len(self.made._away) <= 1
 
 

@@ -65,7 +65,7 @@ def test_nothing_is_kept_of_topics_that_are_not_scored():
     assert sizes(made) == {"delivery records": 0, "retained peers": 0, "topic counters": 0, "addresses": 0}
 
 
-def test_peers_that_have_gone_are_bounded():
+def test_retained_peers_are_bounded():
     """Many come and go to have a bad score forgotten. Rules: RETAIN-5."""
     made = scorer("bad", "worse", peer={**KEPT, "max_retained_peers": 3})
     for peer in ("bad", "worse"):
@@ -84,7 +84,7 @@ def test_peers_that_have_gone_are_bounded():
     assert [made.score(peer, 11) for peer in ("bad", "worse", 0, 1)] == [0, -1, -4, -4]
 
 
-def test_a_peer_that_is_blamed_while_away_is_kept_no_longer():
+def test_blame_of_a_disconnected_peer_does_not_extend_its_retention():
     """Rules: RETAIN-3. Another peer, which left later, was blamed first."""
     made = scorer("A", "B", peer={**KEPT, "retain_ms": 10_000})
     made.disconnect("A", 0)
@@ -95,18 +95,18 @@ def test_a_peer_that_is_blamed_while_away_is_kept_no_longer():
     assert [made.score(peer, 11 * SECOND) for peer in ("A", "B")] == [0, -1]
 
 
-@pytest.mark.parametrize("what", ["a broken promise", "a verdict", "a copy"])
-def test_what_comes_out_about_a_peer_that_has_gone_is_kept_as_long(what):
+@pytest.mark.parametrize("event", ["a broken promise", "a verdict", "a copy"])
+def test_blame_of_a_disconnected_peer_is_retained(event):
     """Rules: RETAIN-5."""
     made = scorer("A", "B", peer={**KEPT, "max_retained_peers": 2}, invalid_weight=-1.0)
     made.disconnect("A", 0)
     made.validate(TOPIC, 1, 0)
-    if what == "a copy":
+    if event == "a copy":
         made.duplicate("A", TOPIC, 1, 0)
-    if what == "a broken promise":
+    if event == "a broken promise":
         made.penalise("A")
     else:
-        made.reject("A" if what == "a verdict" else "B", TOPIC, 1, Reason.REJECTED, 0)
+        made.reject("A" if event == "a verdict" else "B", TOPIC, 1, Reason.REJECTED, 0)
     for number in range(5):
         made.connect(number)
         made.disconnect(number, number)
@@ -127,7 +127,7 @@ def test_addresses_of_a_peer_are_bounded():
     assert sizes(made)["addresses"] == 0
 
 
-def test_strangers_are_no_errors():
+def test_calls_about_unknown_peers_change_nothing():
     """Rules: SCORE-11."""
     made = scorer()
     made.disconnect("A", 0)
@@ -144,7 +144,7 @@ def test_strangers_are_no_errors():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
-def test_the_caller_gets_an_error_for_nonsense(value):
+def test_invalid_numbers_are_refused(value):
     made = scorer("A")
     for call in (made.penalise, made.penalise_slow):
         with pytest.raises(ValueError, match="must be in"):
@@ -154,7 +154,7 @@ def test_the_caller_gets_an_error_for_nonsense(value):
             made.set_application_score("A", value)
 
 
-def test_what_a_score_is_made_of():
+def test_a_score_is_the_sum_of_its_parts():
     """Rules: SCORE-6, SCORE-11."""
     made = scorer(
         "A",
@@ -181,7 +181,7 @@ def test_what_a_score_is_made_of():
     assert made.parts("A", 4 * SECOND).peer.application == 0
 
 
-def test_a_cap_bounds_topics_from_above_alone():
+def test_the_cap_of_topics_is_an_upper_bound_only():
     """Rules: SCORE-6."""
     made = scorer("A", peer={"topic_cap": 3}, invalid_weight=-10.0)
     made.reject("A", TOPIC, 2, Reason.REJECTED, 0)

@@ -26,12 +26,12 @@ from hearsay.core.rules import deliveries, gater, score_parts
         (score_parts.mesh_is_poor, 20.0, True, False),
     ],
 )
-def test_what_a_score_is_enough_for(decision, limit, below, at):
+def test_decisions_at_and_below_their_thresholds(decision, limit, below, at):
     """Rules: THRESHOLD-2, THRESHOLD-3, THRESHOLD-4, THRESHOLD-5, THRESHOLD-6."""
     assert [decision(limit - 0.5, limit), decision(limit, limit)] == [below, at]
 
 
-def test_who_may_be_in_a_mesh():
+def test_only_peers_without_negative_scores_may_be_in_a_mesh():
     """Rules: THRESHOLD-1."""
     assert [score_parts.may_be_in_mesh(score) for score in (-1e-9, 0.0, 1.0)] == [False, True, True]
 
@@ -48,7 +48,7 @@ def test_who_may_be_in_a_mesh():
         (Reason.NOT_SUBSCRIBED, deliveries.UNBLAMED, gater.UNCOUNTED),
     ],
 )
-def test_what_a_rejection_means(reason, record, gated):
+def test_the_reason_of_a_rejection_decides_on_blame(reason, record, gated):
     """Rules: DELIVERY-4, DELIVERY-5, DELIVERY-6, GATER-2."""
     assert [deliveries.rejection(reason), gater.rejection(reason)] == [record, gated]
 

@@ -40,11 +40,11 @@ def test_deliveries_are_expected_from_a_refresh_on_or_from_now(times, score):
 
 
 @pytest.mark.parametrize("times", MeshTimes)
-@pytest.mark.parametrize(("goes_on", "scores"), [(True, [-100, -100, 0]), (False, [-100, 0, 0])])
-def test_a_deficit_after_the_mesh(times, goes_on, scores):
+@pytest.mark.parametrize(("deficit_counts", "scores"), [(True, [-100, -100, 0]), (False, [-100, 0, 0])])
+def test_a_deficit_after_the_mesh(times, deficit_counts, scores):
     """Rules: ACTIVE-3."""
     made = scorer(
-        "A", peer={"mesh_times": times, "deficit_after_prune": goes_on}, mesh_weight=-1.0, mesh_threshold=10.0
+        "A", peer={"mesh_times": times, "deficit_after_prune": deficit_counts}, mesh_weight=-1.0, mesh_threshold=10.0
     )
     made.graft("A", TOPIC, 0)
     made.refresh(SECOND)
@@ -57,14 +57,14 @@ def test_a_deficit_after_the_mesh(times, goes_on, scores):
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "again", "scores"),
+    ("deficit_counts", "second_counts", "scores"),
     [(True, True, [-100, -200]), (True, False, [-100, -100]), (False, True, [-100, -100])],
 )
-def test_a_prune_of_one_who_has_left(goes_on, again, scores):
+def test_a_second_prune_counts_by_parameter(deficit_counts, second_counts, scores):
     """Rules: ACTIVE-4."""
     made = scorer(
         "A",
-        peer={"deficit_after_prune": goes_on, "second_prune_counts": again},
+        peer={"deficit_after_prune": deficit_counts, "second_prune_counts": second_counts},
         failure_weight=-1.0,
         mesh_threshold=10.0,
     )
@@ -80,7 +80,7 @@ def test_a_prune_of_one_who_has_left(goes_on, again, scores):
 @pytest.mark.parametrize(
     ("blamed", "scores"), [(InvalidCopies.ALL, [-1, -1, -4]), (InvalidCopies.MEMBERS, [-1, -1, 0])]
 )
-def test_who_is_blamed_for_copies_of_invalid_messages(blamed, scores):
+def test_senders_that_are_blamed_for_copies_of_invalid_messages(blamed, scores):
     """A is first, B in the mesh, C not. Rules: DELIVERY-4."""
     made = scorer("A", "B", "C", peer={"invalid_copies": blamed}, invalid_weight=-1.0)
     made.graft("B", TOPIC, 0)
@@ -103,7 +103,7 @@ KEPT = {"retain_ms": 10_000, "misbehaviour_weight": -1, "misbehaviour_decay": 0.
         (RetainedScores.UNTIL_RETURN, 0, 0),
     ],
 )
-def test_whose_scores_are_kept(kept, good, bad):
+def test_retained_scores_by_implementation(kept, good, bad):
     """Both misbehaved, and the good one's deliveries outweigh it until it goes. Rules: RETAIN-1, RETAIN-3."""
     made = scorer("good", "bad", peer={**KEPT, "retained_scores": kept}, first_weight=5.0, first_cap=9.0)
     deliver(made, "good", 1)
@@ -118,7 +118,7 @@ def test_whose_scores_are_kept(kept, good, bad):
     assert [made.score(peer, SECOND) for peer in ("good", "bad")] == [good, bad]
 
 
-def test_nothing_is_kept_without_a_time_to_keep_it():
+def test_nothing_is_retained_without_a_retention_time():
     """Rules: RETAIN-1."""
     made = scorer("A", peer={**KEPT, "retain_ms": 0})
     made.penalise("A")
@@ -126,7 +126,7 @@ def test_nothing_is_kept_without_a_time_to_keep_it():
     assert made.parts("A", 0) is None
 
 
-def test_who_is_kept_leaves_the_mesh_without_first_deliveries():
+def test_a_retained_peer_leaves_the_mesh_without_first_deliveries():
     """Rules: RETAIN-2, ACTIVE-4."""
     made = scorer(
         "A", peer=KEPT, first_weight=1.0, first_cap=9.0, failure_weight=-1.0, mesh_threshold=10.0, mesh_cap=9.0
@@ -142,7 +142,7 @@ def test_who_is_kept_leaves_the_mesh_without_first_deliveries():
 
 
 @pytest.mark.parametrize(("decays", "score"), [(False, -16), (True, -4)])
-def test_scores_of_peers_that_have_gone(decays, score):
+def test_scores_of_disconnected_peers_decay_by_parameter(decays, score):
     """Rules: RETAIN-4."""
     made = scorer("A", peer={**KEPT, "decay_while_away": decays})
     made.penalise("A", 4)
@@ -209,7 +209,7 @@ def test_which_addresses_count(address, other, score):
     assert made.score("A", 0) == score
 
 
-def test_a_peer_that_has_gone_counts_at_its_address():
+def test_a_disconnected_peer_counts_at_its_address():
     """Rules: ADDRESS-3."""
     made = scorer(peer={**COLOCATED, "retain_ms": 1_000})
     for peer in "AB":
@@ -220,7 +220,7 @@ def test_a_peer_that_has_gone_counts_at_its_address():
     assert made.score("A", SECOND + 1) == 0
 
 
-def test_a_peer_moves():
+def test_a_change_of_address_changes_the_count_of_both_addresses():
     """Rules: ADDRESS-1."""
     made = scorer(peer=COLOCATED)
     for peer in "AB":

@@ -22,7 +22,7 @@ PEERS = st.sampled_from("ABCDE")
 TOPICS = st.sampled_from(["blocks", "news", "unscored"])
 MESSAGES = st.integers(0, 8)
 SCORED = ("blocks", "news")
-MEMBER = TopicScoreParameters(
+TOPIC_PARAMETERS = TopicScoreParameters(
     topic_weight=0.5,
     time_in_mesh_weight=1,
     time_in_mesh_quantum_ms=1_000,
@@ -76,7 +76,7 @@ def scorer(differences) -> Scorer:
         max_addresses_per_peer=2,
         **differences,
     )
-    return Scorer(parameters, dict.fromkeys(SCORED, MEMBER.numbers()))
+    return Scorer(parameters, dict.fromkeys(SCORED, TOPIC_PARAMETERS.numbers()))
 
 
 class ScorerMachine(RuleBasedStateMachine):
@@ -90,93 +90,93 @@ class ScorerMachine(RuleBasedStateMachine):
         self.first, self.second = scorer(differences), scorer(differences)
         self.waiting: list[tuple[str, Callable[[Scorer], None]]] = []
         for peer in "ABC":
-            self.of_all(lambda each, peer=peer: each.connect(peer, ["1.2.3.4"]))
+            self.call_both(lambda each, peer=peer: each.connect(peer, ["1.2.3.4"]))
 
-    def of_one(self, peer: str, call: Callable[[Scorer], None]) -> None:
+    def call_for_one_peer(self, peer: str, call: Callable[[Scorer], None]) -> None:
         call(self.first)
         self.waiting.append((peer, call))
 
-    def of_all(self, call: Callable[[Scorer], None]) -> None:
-        self.catch_up()
+    def call_both(self, call: Callable[[Scorer], None]) -> None:
+        self.call_waiting()
         for each in (self.first, self.second):
             call(each)
 
-    def catch_up(self) -> None:
+    def call_waiting(self) -> None:
         for _, call in sorted(self.waiting, key=lambda item: item[0], reverse=True):
             call(self.second)
         self.waiting.clear()
 
     @rule(peer=PEERS, addresses=ADDRESSES)
     def connect(self, peer, addresses):
-        self.of_all(lambda each: each.connect(peer, addresses))
+        self.call_both(lambda each: each.connect(peer, addresses))
 
     @rule(peer=PEERS)
     def disconnect(self, peer):
         now = self.now
-        self.of_all(lambda each: each.disconnect(peer, now))
+        self.call_both(lambda each: each.disconnect(peer, now))
 
     @rule(peer=PEERS, topic=TOPICS)
     def graft(self, peer, topic):
         now = self.now
-        self.of_one(peer, lambda each: each.graft(peer, topic, now))
+        self.call_for_one_peer(peer, lambda each: each.graft(peer, topic, now))
 
     @rule(peer=PEERS, topic=TOPICS)
     def prune(self, peer, topic):
         now = self.now
-        self.of_one(peer, lambda each: each.prune(peer, topic, now))
+        self.call_for_one_peer(peer, lambda each: each.prune(peer, topic, now))
 
     @rule(peer=PEERS, count=st.integers(0, 4))
     def penalise(self, peer, count):
-        self.of_one(peer, lambda each: each.penalise(peer, count))
+        self.call_for_one_peer(peer, lambda each: each.penalise(peer, count))
 
     @rule(peer=PEERS, count=st.integers(0, 4))
     def penalise_slow(self, peer, count):
-        self.of_one(peer, lambda each: each.penalise_slow(peer, count / 2))
+        self.call_for_one_peer(peer, lambda each: each.penalise_slow(peer, count / 2))
 
     @rule(peer=PEERS, score=st.integers(-3, 3))
-    def say(self, peer, score):
-        self.of_one(peer, lambda each: each.set_application_score(peer, score))
+    def set_application_score(self, peer, score):
+        self.call_for_one_peer(peer, lambda each: each.set_application_score(peer, score))
 
     @rule(peer=PEERS, addresses=ADDRESSES)
     def move(self, peer, addresses):
-        self.of_one(peer, lambda each: each.set_addresses(peer, addresses))
+        self.call_for_one_peer(peer, lambda each: each.set_addresses(peer, addresses))
 
     @rule(topic=TOPICS, message=MESSAGES)
     def validate(self, topic, message):
         now = self.now
-        self.of_all(lambda each: each.validate(topic, message, now))
+        self.call_both(lambda each: each.validate(topic, message, now))
 
     @rule(peer=PEERS, topic=TOPICS, message=MESSAGES)
     def deliver(self, peer, topic, message):
         now = self.now
-        self.of_all(lambda each: each.deliver(peer, topic, message, now))
+        self.call_both(lambda each: each.deliver(peer, topic, message, now))
 
     @rule(peer=PEERS, topic=TOPICS, message=MESSAGES)
     def duplicate(self, peer, topic, message):
         now = self.now
-        self.of_all(lambda each: each.duplicate(peer, topic, message, now))
+        self.call_both(lambda each: each.duplicate(peer, topic, message, now))
 
     @rule(peer=PEERS, topic=TOPICS, message=MESSAGES, reason=st.sampled_from(Reason))
     def reject(self, peer, topic, message, reason):
         now = self.now
-        self.of_all(lambda each: each.reject(peer, topic, message, reason, now))
+        self.call_both(lambda each: each.reject(peer, topic, message, reason, now))
 
     @rule(span=st.sampled_from([500, 1_000_000, 2_000_000]))
     def refresh(self, span):
         self.now += span
         now = self.now
-        self.of_all(lambda each: each.refresh(now))
+        self.call_both(lambda each: each.refresh(now))
 
     @rule()
-    def everything_fades(self):
+    def decay_everything(self):
         """Except addresses and the application's ratings, when no peer is in a mesh."""
         now = self.now = self.now + 4_000_000
         for peer in "ABCDE":
             for topic in SCORED:
-                self.of_all(lambda each, peer=peer, topic=topic: each.graft(peer, topic, now))
-                self.of_all(lambda each, peer=peer, topic=topic: each.prune(peer, topic, now))
+                self.call_both(lambda each, peer=peer, topic=topic: each.graft(peer, topic, now))
+                self.call_both(lambda each, peer=peer, topic=topic: each.prune(peer, topic, now))
         for _ in range(60):
-            self.of_all(lambda each: each.refresh(now))
+            self.call_both(lambda each: each.refresh(now))
         for peer in "ABCDE":
             parts = self.first.parts(peer, now)
             if parts is not None:
@@ -203,7 +203,7 @@ class ScorerMachine(RuleBasedStateMachine):
         sizes(self.first)
 
     def teardown(self):
-        self.catch_up()
+        self.call_waiting()
         for peer in "ABCDE":
             assert self.first.parts(peer, self.now) == self.second.parts(peer, self.now)
             assert self.first.score(peer, self.now) == self.second.score(peer, self.now)

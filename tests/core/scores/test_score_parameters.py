@@ -133,7 +133,7 @@ PARTS = [
 ]
 
 
-def test_parts_of_a_topic_one_after_the_other():
+def test_parts_of_a_topic_may_be_added_one_by_one():
     """Rules: PARAMETERS-3."""
     values: dict[str, float] = {}
     for part in PARTS:
@@ -160,7 +160,7 @@ def test_parts_of_a_topic_one_after_the_other():
         ({"invalid_messages_weight": -1}, {"invalid_messages_decay"}),
     ],
 )
-def test_a_part_that_is_begun_is_looked_at(part, missing):
+def test_a_part_of_a_topic_needs_all_its_numbers(part, missing):
     """Rules: PARAMETERS-3."""
     assert set(wrong(TopicScoreParameters, validation=Validation.SELECTIVE, **part)) == missing
 
@@ -241,7 +241,7 @@ def test_gaters_that_are_refused(field, value):
     assert list(wrong(GaterParameters, **{**given, field: value})) == [field]
 
 
-def test_everything_that_is_wrong_is_said_at_once():
+def test_all_violations_are_reported_at_once():
     """Rules: PARAMETERS-1, PARAMETERS-4."""
     faults = wrong(
         lambda **values: ScoreSet.from_mapping(values),
@@ -275,7 +275,7 @@ def test_everything_that_is_wrong_is_said_at_once():
     assert faults["slow_peer_wait"].startswith("is not a parameter of the score; did you mean slow_peer_weight?")
 
 
-def test_a_decay_is_given_as_a_time_and_stands_resolved():
+def test_a_decay_that_is_given_as_a_time_becomes_a_factor():
     """Rules: PARAMETERS-4."""
     topic = {"topic": "blocks", **QUANTUM, "invalid_messages_weight": -1, "invalid_messages_decay_ms": 3_600_000}
     made = ScoreSet.from_mapping({**REFRESH, "topics": [topic]})

@@ -35,7 +35,7 @@ def joined_floodsub() -> Router:
     return router
 
 
-def test_with_the_next_rpc_to_that_peer():
+def test_a_failed_subscription_is_sent_with_the_next_rpc():
     router = joined_floodsub()
     router.handle(RpcReceived("b", HELLO), 2)
     message = Message("m", "news", b"")
@@ -43,7 +43,7 @@ def test_with_the_next_rpc_to_that_peer():
     assert send == Send("b", Rpc(HELLO.subscriptions, (message,)), send.vias)
 
 
-def test_only_once():
+def test_a_failed_subscription_is_sent_again_once():
     router = joined_floodsub()
     router.handle(RpcReceived("b", HELLO), 2)
     router.handle(Publish(Message("m", "news", b"")), 3)
@@ -51,13 +51,13 @@ def test_only_once():
     assert send.rpc.subscriptions == ()
 
 
-def test_as_it_stands_then():
+def test_the_current_subscription_is_sent_in_place_of_the_failed_one():
     router = joined_floodsub()
     (send,) = [action for action in router.handle(Leave("news"), 2) if isinstance(action, Send)]
     assert send.rpc.subscriptions == (Subscription("news", False),)
 
 
-def test_at_the_next_beat_of_a_router_that_has_one():
+def test_a_failed_subscription_is_sent_at_the_next_heartbeat():
     router = Router("a", Meshsub(), Randomness(1))
     router.handle(Join("news"), 0)
     router.handle(PeerConnected("b", MESHSUB), 0)
@@ -67,7 +67,7 @@ def test_at_the_next_beat_of_a_router_that_has_one():
     assert router.handle(TimerFired(), due) == [Send("b", HELLO)]
 
 
-def test_after_a_while_without_a_heartbeat():
+def test_without_heartbeats_a_failed_subscription_is_sent_after_announce_again_ms():
     router = joined_floodsub()
     due = router.deadline()
     assert due == 1 + router.parameters.announce_again_ms * 1000
@@ -77,7 +77,7 @@ def test_after_a_while_without_a_heartbeat():
     assert router.deadline() == due + router.parameters.announce_again_ms * 1000
 
 
-def test_a_timer_of_ones_own_is_not_taken_for_the_strategys():
+def test_the_timer_for_failed_subscriptions_does_not_fire_the_timer_of_the_strategy():
     class Slow(Floodsub):
         fired: ClassVar[list[int]] = []
 
@@ -98,7 +98,7 @@ def test_a_timer_of_ones_own_is_not_taken_for_the_strategys():
     assert Slow.fired == [5_000_000]
 
 
-def test_not_to_a_peer_that_came_back():
+def test_a_failed_subscription_is_not_sent_after_a_reconnection():
     router = joined_floodsub()
     router.handle(PeerDisconnected("b"), 2)
     router.handle(Leave("news"), 3)

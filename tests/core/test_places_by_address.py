@@ -15,7 +15,7 @@ from hearsay.core.language.rpc import MESHSUB_11, Control, Graft, Message, Rpc, 
 from hearsay.core.registry import ROUTERS, create
 from hearsay.core.rules.randomness import Randomness
 
-ONE = "192.0.2.1"
+SHARED_ADDRESS = "192.0.2.1"
 GRAFT = Rpc(control=Control(graft=(Graft("news"),)))
 
 
@@ -25,7 +25,7 @@ def router(seed=1, places=2, **more):
     return create(kind, "me", kind.parameters.from_mapping(given), Randomness(seed))
 
 
-def meet(router, names, address):
+def connect_subscribers(router, names, address):
     """Subscribers of the topic, each at an address of its own if `address` is None."""
     for name in names:
         router.handle(
@@ -34,11 +34,11 @@ def meet(router, names, address):
         router.handle(RpcReceived(name, Rpc((Subscription("news", True),))), router.now)
 
 
-def others(count):
+def other_peers(count):
     return [f"other {number:02}" for number in range(count)]
 
 
-def many(count):
+def peers_at_shared_address(count):
     return [f"name {number:02}" for number in range(count)]
 
 
@@ -46,7 +46,7 @@ def mesh(router):
     return router.strategy.mesh.topics["news"].ordered
 
 
-def of_one(peers):
+def count_at_shared_address(peers):
     return sum(peer.startswith("name") for peer in peers)
 
 
@@ -58,54 +58,54 @@ def beat(router, times=1):
 @given(st.integers(0, 1000))
 def test_a_mesh_is_begun_with_few_peers_of_one_address(seed):
     node = router(seed)
-    meet(node, others(10), None)
-    meet(node, many(60), ONE)
+    connect_subscribers(node, other_peers(10), None)
+    connect_subscribers(node, peers_at_shared_address(60), SHARED_ADDRESS)
     node.handle(Join("news"), 0)
     assert len(mesh(node)) == 6
-    assert of_one(mesh(node)) <= 2
+    assert count_at_shared_address(mesh(node)) <= 2
 
 
 @given(st.integers(0, 1000))
-def test_who_comes_to_a_mesh_full_of_one_address_finds_a_place(seed):
+def test_a_peer_of_another_address_enters_a_mesh_full_of_one_address(seed):
     node = router(seed)
-    meet(node, others(10), None)
+    connect_subscribers(node, other_peers(10), None)
     node.handle(Join("news"), 0)
-    meet(node, many(60), ONE)
-    for name in many(60):
+    connect_subscribers(node, peers_at_shared_address(60), SHARED_ADDRESS)
+    for name in peers_at_shared_address(60):
         node.handle(RpcReceived(name, GRAFT), 1)
     assert len(mesh(node)) == 12
-    known = [peer for peer in others(10) if peer in mesh(node)]
-    for name in others(10):
+    known = [peer for peer in other_peers(10) if peer in mesh(node)]
+    for name in other_peers(10):
         node.handle(RpcReceived(name, GRAFT), 2)
         assert name in mesh(node)
     assert len(mesh(node)) == 12
     assert set(known) <= set(mesh(node)), "no peer with a place of its own has given way"
-    assert of_one(mesh(node)) == 2
+    assert count_at_shared_address(mesh(node)) == 2
     refused = node.handle(RpcReceived("name 59", GRAFT), 3)
     assert any(isinstance(action, PartDropped) for action in refused)
 
 
-def test_lent_places_do_not_count_when_others_can_be_had():
+def test_lent_places_do_not_count_when_other_peers_are_available():
     node = router()
     node.handle(Join("news"), 0)
-    meet(node, many(60), ONE)
-    for name in many(60):
+    connect_subscribers(node, peers_at_shared_address(60), SHARED_ADDRESS)
+    for name in peers_at_shared_address(60):
         node.handle(RpcReceived(name, GRAFT), 1)
-    assert of_one(mesh(node)) == 12
-    meet(node, others(5), None)
+    assert count_at_shared_address(mesh(node)) == 12
+    connect_subscribers(node, other_peers(5), None)
     beat(node)
-    assert (len(mesh(node)), of_one(mesh(node))) == (16, 12)
+    assert (len(mesh(node)), count_at_shared_address(mesh(node))) == (16, 12)
     beat(node)
-    assert (len(mesh(node)), of_one(mesh(node))) == (6, 2), "above D_high they go first"
+    assert (len(mesh(node)), count_at_shared_address(mesh(node))) == (6, 2), "above D_high they go first"
 
 
-@pytest.mark.parametrize("address", [ONE, ""])
-def test_a_network_behind_one_address_or_none_that_is_known_works_as_any_other(address):
+@pytest.mark.parametrize("address", [SHARED_ADDRESS, ""])
+def test_peers_behind_one_address_or_without_a_known_address_fill_a_mesh(address):
     node = router()
-    meet(node, many(40), address)
+    connect_subscribers(node, peers_at_shared_address(40), address)
     node.handle(Join("news"), 0)
     assert len(mesh(node)) == 6
-    for name in many(40):
+    for name in peers_at_shared_address(40):
         node.handle(RpcReceived(name, GRAFT), 1)
     assert len(mesh(node)) == 12
     beat(node, 5)
@@ -114,21 +114,21 @@ def test_a_network_behind_one_address_or_none_that_is_known_works_as_any_other(a
 
 def test_a_fan_out_has_few_peers_of_one_address():
     node = router()
-    meet(node, others(10), None)
-    meet(node, many(60), ONE)
+    connect_subscribers(node, other_peers(10), None)
+    connect_subscribers(node, peers_at_shared_address(60), SHARED_ADDRESS)
     sent = node.handle(Publish(Message("id", "news", b"", "me", b"")), 0)
-    assert of_one([action.peer for action in sent if isinstance(action, Send)]) <= 2
+    assert count_at_shared_address([action.peer for action in sent if isinstance(action, Send)]) <= 2
 
 
 @given(st.integers(0, 1000))
 def test_without_the_rule_addresses_change_nothing(seed):
     def run(address):
         node = router(seed, places=0)
-        meet(node, others(5), None)
-        meet(node, many(30), address)
+        connect_subscribers(node, other_peers(5), None)
+        connect_subscribers(node, peers_at_shared_address(30), address)
         done = [node.handle(Join("news"), 0)]
-        done += [node.handle(RpcReceived(name, GRAFT), 1) for name in many(30)]
+        done += [node.handle(RpcReceived(name, GRAFT), 1) for name in peers_at_shared_address(30)]
         beat(node, 3)
         return done, mesh(node)
 
-    assert run(ONE) == run("")
+    assert run(SHARED_ADDRESS) == run("")

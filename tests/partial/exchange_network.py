@@ -10,7 +10,7 @@ from hearsay.partial import Partial, PartialFeedback, PartialPeer, PublishPartia
 TOPIC = "columns"
 
 
-class Talk:
+class ExchangeNetwork:
     """A network of applications. `links` are pairs of connected peers; the RPCs of a link keep their order."""
 
     def __init__(self, applications, links=None, supports=(), outside=()):
@@ -23,12 +23,12 @@ class Talk:
         """Links whose first peer does not have the second in its mesh: it only sends about groups that are known."""
         self.known = {}
         """Last metadata received, last metadata sent and note, by node, peer and group."""
-        self.under_way = {link: deque() for link in sorted(self.links)}
+        self.in_flight = {link: deque() for link in sorted(self.links)}
         self.sent = []
         self.wholes = []
         self.feedback = []
 
-    def follow(self, node, outcome):
+    def apply(self, node, outcome):
         if outcome.whole is not None:
             self.wholes.append((node, outcome.whole))
         for event in outcome.events:
@@ -38,7 +38,7 @@ class Talk:
                 self.publish(node, event)
 
     def publish(self, node, event: PublishPartial):
-        peers = sorted(peer for speaker, peer in self.links if speaker == node)
+        peers = sorted(peer for sender, peer in self.links if sender == node)
         for peer in peers:
             if event.peers is not None and peer not in event.peers:
                 continue
@@ -46,47 +46,47 @@ class Talk:
                 continue
             last_received, last_sent, note = self.known.get((node, peer, event.group), (None, None, None))
             asked = PartialPeer(peer, peer not in self.supports, False, last_received, last_sent, note)
-            said = self.applications[node].parts_for(event.topic, event.group, asked)
-            self.known[node, peer, event.group] = (last_received, said.metadata or last_sent, said.note)
-            if said.parts is not None or said.metadata is not None:
-                partial = Partial(event.topic, event.group, said.parts, said.metadata)
-                self.under_way[node, peer].append(partial)
+            answer = self.applications[node].parts_for(event.topic, event.group, asked)
+            self.known[node, peer, event.group] = (last_received, answer.metadata or last_sent, answer.note)
+            if answer.parts is not None or answer.metadata is not None:
+                partial = Partial(event.topic, event.group, answer.parts, answer.metadata)
+                self.in_flight[node, peer].append(partial)
                 self.sent.append((node, peer, partial))
 
     def beat(self, group):
         """Remind all applications of a group, as a heartbeat of their routers does."""
         for node, application in self.applications.items():
-            self.follow(node, application.reminded(TOPIC, group))
+            self.apply(node, application.reminded(TOPIC, group))
 
     def waiting(self):
-        return [link for link, queue in self.under_way.items() if queue]
+        return [link for link, queue in self.in_flight.items() if queue]
 
     def deliver(self, link):
-        speaker, hearer = link
-        partial = self.under_way[link].popleft()
-        last_received, last_sent, note = self.known.get((hearer, speaker, partial.group), (None, None, None))
-        self.known[hearer, speaker, partial.group] = (partial.metadata or last_received, last_sent, note)
-        self.follow(hearer, self.applications[hearer].received(partial, speaker))
+        sender, receiver = link
+        partial = self.in_flight[link].popleft()
+        last_received, last_sent, note = self.known.get((receiver, sender, partial.group), (None, None, None))
+        self.known[receiver, sender, partial.group] = (partial.metadata or last_received, last_sent, note)
+        self.apply(receiver, self.applications[receiver].received(partial, sender))
 
     def lose(self, link):
-        self.under_way[link].popleft()
+        self.in_flight[link].popleft()
 
-    def metadata_sent(self, speaker, hearer):
+    def metadata_sent(self, sender, receiver):
         return [
             partial.metadata
             for one, other, partial in self.sent
-            if (one, other) == (speaker, hearer) and partial.metadata is not None
+            if (one, other) == (sender, receiver) and partial.metadata is not None
         ]
 
-    def finish(self, choose=lambda waiting: waiting[0]):
+    def deliver_all(self, choose=lambda waiting: waiting[0]):
         while waiting := self.waiting():
             self.deliver(choose(waiting))
 
     def parts_sent(self, form, group):
         """Return sender, receiver and index of each part that was sent."""
         return [
-            (speaker, hearer, index)
-            for speaker, hearer, partial in self.sent
+            (sender, receiver, index)
+            for sender, receiver, partial in self.sent
             if partial.parts is not None and partial.group == group
             for index in form.decode(group, partial.parts)
         ]

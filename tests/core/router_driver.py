@@ -39,7 +39,7 @@ from hearsay.core.shell.router import Router
 MS: Micros = 1_000
 SECOND: Micros = 1_000_000
 TOPIC = "t"
-MOST_AT_ONCE = 100
+MAX_TIMERS_AT_ONCE = 100
 """Maximum timers that may fire at one time; with more, a timer seems to be due again and again."""
 
 GO: dict[str, Any] = {
@@ -68,7 +68,7 @@ _TOPIC = {"topic": TOPIC, "topic_weight": 1, "time_in_mesh_quantum_ms": 1_000, "
 Part = Subscription | Message | IHave | IWant | Graft | Prune | IDontWant
 
 
-def score(*topics: dict[str, Any], thresholds: dict[str, float] | None = None, **peer: Any) -> dict[str, Any]:
+def score_table(*topics: dict[str, Any], thresholds: dict[str, float] | None = None, **peer: Any) -> dict[str, Any]:
     """Return a table `[router.score]` in which only the application's score counts, unless topics or parameters are
     given.
     """
@@ -95,7 +95,7 @@ def message(name: str, source: str = "author", size: int = 1, topic: str = TOPIC
     return Message(name, topic, bytes(size), source)
 
 
-class Judge:
+class RouterDriver:
     """The router `me`, in the topic `t` from the start, and its clock."""
 
     def __init__(self, joined: Iterable[str] = (TOPIC,), seed: int = 1, **given: Any) -> None:
@@ -123,11 +123,11 @@ class Judge:
     def disconnect(self, peer: str) -> None:
         self.feed(PeerDisconnected(peer))
 
-    def say(self, peer: str, *parts: Part) -> list[Action]:
+    def receive(self, peer: str, *parts: Part) -> list[Action]:
         return self.feed(RpcReceived(peer, rpc(*parts)))
 
     def graft(self, *peers: str) -> list[Action]:
-        return [action for peer in peers for action in self.say(peer, Graft(TOPIC))]
+        return [action for peer in peers for action in self.receive(peer, Graft(TOPIC))]
 
     def rate(self, rating: float, *peers: str) -> None:
         for peer in peers:
@@ -145,7 +145,7 @@ class Judge:
         at_once = 0
         while (due := self.router.deadline()) is not None and due <= until:
             at_once = at_once + 1 if due <= self.now else 0
-            assert at_once < MOST_AT_ONCE, "a timer is due at one moment without end"
+            assert at_once < MAX_TIMERS_AT_ONCE, "a timer is due at one moment without end"
             self.now = max(self.now, due)
             actions += self.feed(TimerFired())
         self.now = until
