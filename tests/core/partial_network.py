@@ -30,7 +30,7 @@ EXTENSION_ONLY = "extension"
 
 
 class CountingExchange(PartsExchange):
-    """An application that counts how often a router requests the parts for a peer that it chose for gossip."""
+    """An application that counts the requests of its router for parts for peers that get gossip."""
 
     gossip_requests = 0
 
@@ -48,7 +48,7 @@ class Node:
         self.application = CountingExchange(counted_parts())
         self.uses_parts = use in (PartialUse.SUPPORTS, PartialUse.REQUESTS)
         self.whole: list[bytes] = []
-        """Groups whose whole message was received, once for each time: completed from parts, or as a message."""
+        """Groups whose message the node completed from parts or received as a full message, once for each time."""
         if self.uses_parts:
             self.router.handle(PartialsChosen(TOPIC, PartialUse(use), self.application), 0)
         self.router.handle(Join(TOPIC), 0)
@@ -127,7 +127,7 @@ class Network:
             self.feed(name, Publish(Message(group, TOPIC, outcome.whole, name)))
 
     def partials(self, source: str, destination: str) -> list[tuple[bool, bool]]:
-        """Return for each partial message from one node to another whether it has parts, and metadata."""
+        """Return two flags for each partial message from one node to another: it has parts, it has metadata."""
         return [
             (rpc.partial.parts is not None, rpc.partial.metadata is not None)
             for one, other, rpc in self.sent

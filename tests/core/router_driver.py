@@ -1,4 +1,4 @@
-"""A router of gossipsub 1.1 with go's parameters, whose peers are played by the test."""
+"""A driver of one router of gossipsub 1.1, by default with go's parameters. The test sends the RPCs of its peers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MS: Micros = 1_000
 SECOND: Micros = 1_000_000
 TOPIC = "t"
 MAX_TIMERS_AT_ONCE = 100
-"""Maximum timers that may fire at one time; with more, a timer seems to be due again and again."""
+"""Maximum number of timers that fire at one time. If there are more, a timer is due again without end."""
 
 GO: dict[str, Any] = {
     "degree": 6,
@@ -61,7 +61,7 @@ GO: dict[str, Any] = {
     "direct_connect_ticks": 300,
     "idontwant_threshold_bytes": 0,
 }
-"""go's defaults; a test that uses scores adds the table `score`."""
+"""go's defaults. A test that uses scores adds the table `score`."""
 
 _TOPIC = {"topic": TOPIC, "topic_weight": 1, "time_in_mesh_quantum_ms": 1_000, "invalid_messages_decay": 0.99}
 
@@ -69,9 +69,7 @@ Part = Subscription | Message | IHave | IWant | Graft | Prune | IDontWant
 
 
 def score_table(*topics: dict[str, Any], thresholds: dict[str, float] | None = None, **peer: Any) -> dict[str, Any]:
-    """Return a table `[router.score]` in which only the application's score counts, unless topics or parameters are
-    given.
-    """
+    """Return a table `[router.score]`. Only the application's score counts, unless topics or parameters are given."""
     return {
         "validation": "selective",
         "application_weight": 1,
@@ -96,7 +94,7 @@ def message(name: str, source: str = "author", size: int = 1, topic: str = TOPIC
 
 
 class RouterDriver:
-    """The router `me`, in the topic `t` from the start, and its clock."""
+    """The router `me`, which joins the topic `t` at the start, and its clock."""
 
     def __init__(self, joined: Iterable[str] = (TOPIC,), seed: int = 1, **given: Any) -> None:
         parameters = GossipsubParameters.from_mapping({**GO, **given})
@@ -145,7 +143,7 @@ class RouterDriver:
         at_once = 0
         while (due := self.router.deadline()) is not None and due <= until:
             at_once = at_once + 1 if due <= self.now else 0
-            assert at_once < MAX_TIMERS_AT_ONCE, "a timer is due at one moment without end"
+            assert at_once < MAX_TIMERS_AT_ONCE, f"more than {MAX_TIMERS_AT_ONCE} timers fire at {due} us"
             self.now = max(self.now, due)
             actions += self.feed(TimerFired())
         self.now = until
@@ -155,7 +153,7 @@ class RouterDriver:
         return self.run(self.now + span)
 
     def beat(self, times: int = 1) -> list[Action]:
-        """Advance the clock over the next heartbeats; fire all timers that are due before them, too."""
+        """Advance the clock over a number of heartbeats; also fire all timers that are due before them."""
         actions: list[Action] = []
         for _ in range(times):
             actions += self.run(self.strategy.heartbeat.due)
@@ -189,7 +187,7 @@ def copies(actions: Iterable[Action]) -> list[tuple[object, object]]:
 
 
 def ways(actions: Iterable[Action]) -> dict[object, Via]:
-    """Return the reason for which each peer gets its first message, by peer."""
+    """Return the reason of the first message that each peer gets, by peer."""
     return {action.peer: action.vias[0] for action in actions if isinstance(action, Send) and action.vias}
 
 

@@ -1,4 +1,4 @@
-"""Messages that the application has accepted before the router gets them."""
+"""RPCs with `accepted`: the application has accepted their messages before the router gets them."""
 
 from __future__ import annotations
 

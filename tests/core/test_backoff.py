@@ -1,4 +1,4 @@
-"""Backoffs: bounds, clamps, slack; and the v1.1 preset against a router that speaks r1."""
+"""Backoffs: their bounds and slack, and the presets v1.1 and r1 when many peers send GRAFT."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_r1_router_ignores_the_backoff_of_a_prune():
 
 
 def grafted(member, peers, time):
-    """Peers that connect, subscribe to t and say GRAFT; returns what the router does about it."""
+    """Connect peers that subscribe to t and send GRAFT; return the actions of the router."""
     actions = []
     for peer in peers:
         member.handle(PeerConnected(peer, member.strategy.protocols[0]), time)
@@ -77,7 +77,7 @@ def grafted(member, peers, time):
 
 @pytest.mark.parametrize("preset", ["v1.1", "r1"])
 def test_two_hundred_grafts_between_two_heartbeats(preset):
-    """Under v1.1 the former members stay; r1 takes everyone in and then chooses among all."""
+    """With v1.1 former members stay. With r1 the router accepts all GRAFTs, and its heartbeat draws the members."""
     member = router(preset)
     member.handle(Join("t"), 0)
     former = {f"former {number}" for number in range(6)}

@@ -1,4 +1,4 @@
-"""Bounds in bytes: what is counted is what is taken, and beyond the bound nothing is."""
+"""Bounds in bytes: counted bytes are near the memory in use, and no collection exceeds its bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The caches against dumb oracles that keep everything and count.
+"""Random calls of the seen caches and of the message cache, compared with models that are plain lists.
 
 Rules: SEEN-3, CACHE-1.
 """

@@ -1,4 +1,4 @@
-"""Decisions over numbers, case by case: what conversations cannot single out."""
+"""Decisions about meshes and messages, called directly, case by case."""
 
 from __future__ import annotations
 

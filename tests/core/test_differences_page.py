@@ -1,4 +1,4 @@
-"""The pages about gossipsub 1.1 say what the parameters and the tests say."""
+"""Pages about gossipsub 1.1 have the tables of the parameters, and name tests that exist."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Episub routers that choose their own connections, under any order of events and any hostile peer.
+"""Random events for episub routers that choose their connections, and a hostile peer.
 
-The test is their driver: it dials, hangs up, pings and finds contacts as asked, late or not at all, and delivers in
-order on every connection. `mallory` is connected now and then and says anything.
+The test drives the routers. It fulfils their requests (dials, disconnections, pings, discovery) late or not at all,
+and delivers RPCs in order on each connection. The hostile peer `mallory` connects at times and sends any RPC.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Overlay(RuleBasedStateMachine):
         self.parameters = EPISUB_KIND.parameters.from_mapping(values)
         self.routers = {name: create(EPISUB_KIND, name, self.parameters, Randomness(5)) for name in PEERS}
         self.connected_pairs: set[tuple[str, str]] = set()
-        """Pairs (router, peer) where the router takes the peer for connected."""
+        """Pairs (router, peer) in which the router regards the peer as connected."""
         self.in_flight: defaultdict[tuple[str, str], deque[object]] = defaultdict(deque)
         self.requests: deque[tuple[str, object]] = deque()
-        """Requests of routers to their driver that it has not yet fulfilled."""
+        """Requests of routers that the driver has not fulfilled yet, the oldest first."""
         self.published = 0
         self.fed: set[str] = set()
         """Routers that got an event since the last check; nothing else changes a router."""
@@ -107,7 +107,7 @@ class Overlay(RuleBasedStateMachine):
 
     @rule(works=st.booleans(), rtt=st.integers(1, 200_000), names=st.sets(st.sampled_from(PEERS)))
     def fulfil_request(self, works, rtt, names):
-        """The driver does what it owes longest."""
+        """Fulfil the oldest request, or report that it failed."""
         if not self.requests:
             return
         name, action = self.requests.popleft()
@@ -171,7 +171,7 @@ class Overlay(RuleBasedStateMachine):
 
     @rule()
     def run_until_idle(self):
-        """The driver does all that it owes, everything arrives, and the talking comes to an end."""
+        """Fulfil all requests and deliver all RPCs, until there are none; fail if that takes more than 400 rounds."""
         for _ in range(400):
             for _ in range(len(self.requests)):
                 self.fulfil_request(works=True, rtt=10_000, names=set(PEERS))
@@ -183,7 +183,7 @@ class Overlay(RuleBasedStateMachine):
                     rpc = self.in_flight[source, destination].popleft()
                     if (destination, source) in self.connected_pairs and destination in self.routers:
                         self.feed(destination, RpcReceived(source, rpc))
-        raise AssertionError("the routers never stop talking")
+        raise AssertionError("the routers still send RPCs or requests after 400 rounds")
 
     @invariant()
     def bounded_and_consistent(self):
@@ -212,8 +212,8 @@ class Overlay(RuleBasedStateMachine):
 
 
 def test_a_pair_and_a_full_triangle_become_one_overlay():
-    """HyParView with two links a node: the pair joins at the triangle, and who loses a link for it waits for its
-    next round. All three joined again at once before, and the talking never ended."""
+    """HyParView with two links for each node. A node of the triangle that loses a link to the pair waits for its next
+    round of stabilisation. Before, all three nodes joined again at once, without end."""
     overlay = type("Pair and triangle", (Overlay,), {"preset": "hyparview-plumtree-10k"})()
     overlay.start(validated=False, leave="leave")
     overlay.run_until_idle()
@@ -246,7 +246,8 @@ def test_random_events_keep_the_overlay_bounded_and_consistent(preset):
 
 @pytest.mark.parametrize("preset", EPISUB_KIND.presets)
 def test_links_are_mutual_when_nothing_is_in_flight(preset):
-    """Random play, then the driver does everything it owes, again and again: no one-sided link stays."""
+    """After random events all requests are fulfilled and all RPCs are delivered, several times: no one-sided link is
+    left."""
     machine = type(
         f"Mutual links of {preset}", (Overlay,), {"preset": preset, "mallory_sends": None, "fail_one": None}
     )

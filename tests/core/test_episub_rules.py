@@ -1,4 +1,4 @@
-"""Rules of episub that no conversation can show: what it keeps, and what cannot be said in words."""
+"""Rules of episub that conversations cannot show, since they concern inner state or malformed parts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_ihave_with_unequal_numbers_of_ids_and_hops_is_dropped():
 
 
 def test_state_of_a_lost_connection_does_not_close_the_next_one():
-    """The peer was a neighbour, so its loss ends the need for its connection. That is not to be noted any more."""
+    """A lost neighbour needs no connection any more. This must not start the idle time of the next connection."""
     node = Node(idle_ms=3000, stabilise_min_ms=60_000, stabilise_max_ms=60_000)
     node.feed(Join("news"))
     node.feed(PeerConnected("a", EPISUB))
@@ -78,7 +78,7 @@ def test_state_of_a_lost_connection_does_not_close_the_next_one():
 
 
 def test_thirty_topics_joined_at_once_do_not_change_passive_lists():
-    """The wanted number of dials cannot be under way at once; no peer is taken for dead because of that."""
+    """The limit of dials delays the others. A delayed dial is no failure, so no peer is removed."""
     node = Node(max_dials=4, probe_count=4, probe_interval_ms=1000)
     node.feed(PeerConnected("a", EPISUB))
     topics = [f"topic{number}" for number in range(30)]
@@ -115,7 +115,7 @@ def test_leaving_and_returning_does_not_reset_the_limit_of_graft_answers():
 
 
 def test_no_id_is_left_out_of_every_ihave():
-    """More ids than an IHAVE may have: a sample is announced, so that low ids are announced, too."""
+    """There are more ids than an IHAVE may have. A sample is announced, so low ids are announced, too."""
     announced = set()
     for number in range(20):
         node = Node(overlay="connections", max_ids_per_part=4)
@@ -132,7 +132,7 @@ def test_no_id_is_left_out_of_every_ihave():
 
 
 def deliver_all(nodes, sender, actions):
-    """Take the RPCs among a router's actions to their receivers, and the answers back, until there are none."""
+    """Deliver the RPCs among a router's actions, and all answers, until there are none."""
     for action in actions:
         if isinstance(action, Send) and action.peer in nodes:
             deliver_all(nodes, action.peer, nodes[action.peer].feed(RpcReceived(sender, action.rpc)))
@@ -140,7 +140,8 @@ def deliver_all(nodes, sender, actions):
 
 @pytest.mark.parametrize("overlay", ["episub", "hyparview"])
 def test_a_link_that_a_peer_removed_with_its_stream_becomes_mutual_again(overlay):
-    """Rules: NEIGHBOR-4. A router whose stream ended takes the peer for gone, the peer keeps the link."""
+    """Rules: NEIGHBOR-4. For q the end of the stream is a disconnection, so it removes the link. p opens a new stream
+    and keeps the link."""
     nodes = {name: Node(name, overlay=overlay) for name in ("p", "q")}
     for name, other in (("p", "q"), ("q", "p")):
         nodes[name].feed(Join("news"))

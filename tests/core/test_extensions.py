@@ -1,4 +1,4 @@
-"""The extensions control of v1.3: the expectations of go-libp2p-pubsub's tests, and which peers it is sent to."""
+"""The extensions control of v1.3: the expectations of go-libp2p-pubsub's tests, and the peers that get it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def create_router(**given):
     ],
 )
 def test_repeated_or_late_features_are_misbehaviour(rpcs, late_extensions, expected):
-    """Rule: EXT-2. go's test: well behaved and not; (2 · 10)² = 400 before it decays."""
+    """Rule: EXT-2. Each repeated or late part counts ten times, and the square counts: (2 · 10)² = 400 (go)."""
     made = connected_driver(late_extensions=late_extensions)
     for rpc in rpcs:
         made.feed(RpcReceived("p", rpc))
@@ -73,7 +73,7 @@ TEST_MESSAGE_RPC = Rpc(test=ExtensionTest())
     ],
 )
 def test_a_test_message_goes_to_peers_with_the_test_extension(own_extension, received, sent_back):
-    """Rule: EXT-5. go: TestTestExtension, in which the first RPC says it and the next is the message."""
+    """Rule: EXT-5. go: TestTestExtension. The first RPC has the extension, the next one is the test message."""
     router = create_router(test_extension=own_extension, partial_messages=True)
     hello = router.handle(PeerConnected("p", MESHSUB_13), 0)
     assert [action.rpc.control.features for action in hello if isinstance(action, Send)] == [
@@ -95,7 +95,7 @@ def test_the_test_extension_alone_selects_version_1_3():
 
 
 def test_features_are_exchanged_again_after_a_reconnection():
-    """Rules: EXT-1, EXT-2. Nothing is kept of a peer that has gone."""
+    """Rules: EXT-1, EXT-2. No state is kept for a disconnected peer."""
     made = connected_driver()
     made.feed(RpcReceived("p", FEATURES_RPC))
     made.feed(PeerDisconnected("p"))
@@ -116,7 +116,7 @@ def test_features_are_exchanged_again_after_a_reconnection():
     ],
 )
 def test_features_go_only_to_peers_of_1_3_and_only_if_there_are_any(given, protocol, sent_features):
-    """Rule: EXT-1. It is not sent to a peer of an older version, nor when there is nothing to announce (go)."""
+    """Rule: EXT-1. As in go."""
     made = create_router(**given)
     actions = made.handle(PeerConnected("p", protocol), 0)
     assert [part for _, part in sent(actions, Features)] == sent_features

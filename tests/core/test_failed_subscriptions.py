@@ -1,4 +1,4 @@
-"""A SUBSCRIBE or UNSUBSCRIBE that did not leave is said again, as it stands then."""
+"""A SUBSCRIBE or UNSUBSCRIBE that could not be sent is sent again, with the subscription at that time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HELLO = Rpc(subscriptions=(Subscription("news", True),))
 
 
 def joined_floodsub() -> Router:
-    """Node a in topic news, connected to b, whose hello did not leave."""
+    """Return node a in the topic news, connected to b. Its hello to b could not be sent."""
     router = Router("a", Floodsub(), Randomness(1))
     router.handle(Join("news"), 0)
     (send,) = [action for action in router.handle(PeerConnected("b", FLOODSUB), 0) if isinstance(action, Send)]

@@ -1,4 +1,4 @@
-"""More ids than an IHAVE may have: no node's messages are left out everywhere."""
+"""Samples of ids, if there are more than an IHAVE may have: each message is announced by some node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PEERS = range(100, 120)
 
 
 def announced_by(node: int, messages: list[Message]) -> dict[PeerId, set[MessageId]]:
-    """Return what a node that got these messages gossips to each peer in its next heartbeat."""
+    """Return the ids that a node announces to each peer in its next heartbeat, after it got these messages."""
     parameters = GossipsubParameters(degree=0, degree_low=0, degree_high=0, degree_lazy=6, max_ids_per_ihave=10)
     router = Router(node, Gossipsub(parameters), Randomness(1))
     router.handle(Join("news"), 0)

@@ -1,4 +1,4 @@
-"""IDONTWANT (v1.2): what go-libp2p-pubsub's tests expect, with their numbers, and what is remembered."""
+"""IDONTWANT (v1.2): the expectations and numbers of go-libp2p-pubsub's tests, and the state of unwanted ids."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GO = {"idontwant_threshold_bytes": 1024, "idontwant_on_publish": True}
 
 
 def create_router(peers: Sequence[tuple[str, str]], **given: object) -> Router:
-    """A router in the topic `t`, with these peers in its mesh."""
+    """Return a router in the topic `t` with these peers in its mesh."""
     kind = ROUTERS["gossipsub"]
     made = create(kind, "me", kind.parameters.from_mapping({**kind.presets["v1.1"], **GO, **given}), Randomness(1))
     made.handle(Join("t"), 0)
@@ -67,7 +67,7 @@ def receive_messages(made: Router, peer: str, *messages: Message) -> list[object
 
 
 def idontwants(actions: Sequence[object]) -> list[tuple[object, tuple[object, ...]]]:
-    """Return the peers and the ids that each is sent."""
+    """Return the ids that each peer is sent in IDONTWANT, as pairs of peer and ids."""
     return [
         (action.peer, part.ids)
         for action in actions
@@ -77,7 +77,7 @@ def idontwants(actions: Sequence[object]) -> list[tuple[object, tuple[object, ..
 
 
 def copies(actions: Sequence[object]) -> list[tuple[object, object]]:
-    """Return the peers and the message that each gets."""
+    """Return the sent copies of messages as pairs of peer and message id."""
     return [(action.peer, each.id) for action in actions if isinstance(action, Send) for each in action.rpc.messages]
 
 
@@ -298,7 +298,7 @@ def test_beyond_the_limit_the_oldest_unwanted_ids_are_forgotten():
 
 
 def test_simulated_large_messages_cost_fewer_copies_and_none_is_lost():
-    """While a message is validated, neighbours hear that it is here and send none of it."""
+    """During validation the mesh gets IDONTWANT, so its members do not send the message back."""
     given = [("network.nodes", "60"), ("workload.messages", "10"), ("workload.size_bytes", "4096"),
              ("router.preset", "v1.1"), ("router.validate", "true"), ("validation.delay_ms", "300")]  # fmt: skip
     with_idontwant, without_idontwant = (

@@ -1,4 +1,4 @@
-"""The presets of implementations and networks say what those ship: numbers of their sources, by version.
+"""Presets of implementations and networks have the numbers of their sources, in these versions.
 
 go-libp2p-pubsub v0.19.0; libp2p-gossipsub 0.50.1; @libp2p/gossipsub 17.1.1; nim-libp2p 12f25f0af; jvm-libp2p
 3d3d3d90; consensus-specs and Lotus of August 2026. `docs/routers/implementations.md` has the places in the sources.
@@ -224,7 +224,7 @@ def test_no_implementation_scores_topics_by_default():
 
 
 def test_the_page_locates_each_difference_in_the_sources():
-    """Every parameter in which the presets differ has a line of each implementation, or a dash."""
+    """Each parameter in which presets differ has a row with file and line, or a dash, for each implementation."""
     text = PAGE.read_text(encoding="utf-8")
     made = text.partition("<!-- made: presets -->")[2].partition("<!-- end -->")[0]
     placed = text.partition("### Where it stands")[2].partition("The default scores")[0]

@@ -20,7 +20,7 @@ def pruned(actions):
 
 
 def full(**given):
-    """A mesh of twelve peers that dialled in, thirteen more in the topic."""
+    """Return a router whose mesh has the first twelve of 25 subscribers. All of them dialled the router."""
     driver = RouterDriver(score=score_table(), exchange_peers=3, **given)
     driver.connect(*MANY[:25])
     driver.graft(*MANY[:12])
@@ -88,7 +88,7 @@ def test_a_graft_within_ten_seconds_of_the_prune_counts_twice(after, expected):
 
 @pytest.mark.parametrize(("after", "expected"), [(55_999, -0.01), (56_000, 0), (60_000, 0)])
 def test_a_graft_shortly_before_the_end_of_a_backoff_is_accepted(after, expected):
-    """Rules: BACKOFF-8. nim: four seconds, and a tenth of misbehaviour before."""
+    """Rules: BACKOFF-8. As in nim: four seconds before the end are accepted; an earlier GRAFT counts a tenth."""
     driver = RouterDriver(
         first_heartbeat_ms=200_000,
         score=score_table(**MISBEHAVIOUR, decay_interval_ms=200_000),
@@ -106,7 +106,7 @@ def test_a_graft_shortly_before_the_end_of_a_backoff_is_accepted(after, expected
 
 
 def test_a_graft_with_a_negative_score_is_accepted_until_the_heartbeat_or_not_answered():
-    """Rules: GRAFT-9. nim: below `publish` nothing is said, above it the next heartbeat prunes."""
+    """Rules: GRAFT-9. As in nim: below `publish` there is no answer; above, the next heartbeat prunes."""
     driver = RouterDriver(score=score_table(), unwelcome_graft="taken_in", degree=1, degree_low=1, degree_out=0)
     driver.connect("bad", "worst")
     driver.rate(-100, "bad")
@@ -150,14 +150,14 @@ def test_outbound_peers_that_a_full_mesh_accepts(when):
 
 @pytest.mark.parametrize("topics", [("nowhere", TOPIC), (TOPIC, "nowhere")])
 def test_an_rpc_with_a_graft_for_an_unknown_topic_is_answered_without_names(topics):
-    """Go's protection against peers that collect names: an unknown topic and a full mesh, in either order."""
+    """Go's protection against peers that collect names. A second GRAFT, for a full mesh, is before or after."""
     driver = full()
     driver.receive("p24", Subscription("other", True))
     assert pruned(driver.receive("p24", *map(Graft, topics))) == [("p24", 60, [])]
 
 
 def test_peers_are_named_again_after_an_rpc_with_a_graft_for_an_unknown_topic():
-    """A heartbeat after it names others again."""
+    """A later heartbeat and a later leave name peers in PRUNE."""
     driver = full()
     driver.receive("p24", Graft("nowhere"))
     assert all(len(named) == 3 for _, _, named in pruned(driver.beat()))
@@ -208,7 +208,7 @@ def test_leaving_starts_a_backoff_of_ten_seconds_on_both_sides():
 
 
 def test_a_join_grafts_no_peer_in_backoff():
-    """Go's JoinTopic: the other is, the mesh has one member."""
+    """Go's JoinTopic. The mesh has one member, which is not in backoff."""
     driver = RouterDriver(score=score_table())
     driver.connect("p", "q")
     driver.graft("p")
@@ -229,8 +229,8 @@ def test_hostile_backoffs_are_clamped_to_an_hour(seconds, wait):
 
 
 def test_backoff_is_remembered_for_longer_than_a_score():
-    """Retention of 30 s, backoff of 60 s, as in the evaluation of 2020: a peer comes back with a clean slate, and
-    must wait all the same."""
+    """With 30 s of retention and 60 s of backoff, as in the evaluation of 2020, a returning peer has a score of zero
+    and is still in backoff."""
     driver = RouterDriver(score=score_table(**MISBEHAVIOUR, retain_ms=30_000))
     driver.connect("p")
     driver.graft("p")
@@ -249,7 +249,7 @@ def test_backoff_is_remembered_for_longer_than_a_score():
 
 
 def test_names_in_a_prune_are_dialled_if_the_score_reaches_the_threshold():
-    """Rules: THRESHOLD-5. The PRUNE itself counts in any case."""
+    """Rules: THRESHOLD-5. The router obeys the PRUNE in any case."""
     driver = RouterDriver(
         score=score_table(thresholds={"accept_exchange": 10}), exchange_peers=16, accept_exchange=True
     )
@@ -286,7 +286,7 @@ def test_of_a_thousand_names_sixteen_are_dialled_drawn_among_all():
     ],
 )
 def test_numbers_of_dialled_and_of_named_peers_are_separate_parameters(given, expected):
-    """Rules: MESH-6. Go names no peer unless it is asked, and dials 16 of those that others name."""
+    """Rules: MESH-6. By default go names no peers, and dials up to 16 peers that others name."""
     named = tuple(PeerInfo(f"x{number:02}") for number in range(30))
     driver = RouterDriver(score=score_table(), **given)
     driver.connect("p")
@@ -302,7 +302,7 @@ MANY_NAMES = [Prune(TOPIC, 60, tuple(PeerInfo(f"x{each}.{number}") for number in
 
 
 def test_dials_between_two_heartbeats_are_bounded():
-    """Rules: MESH-6. Go has 128 dials waiting at most."""
+    """Rules: MESH-6. In go at most 128 dials wait."""
     driver = RouterDriver(score=score_table(), exchange_peers=16, accept_exchange=True)
     driver.connect("p")
     assert len(dialled(driver.receive("p", *MANY_NAMES))) == 128
@@ -359,7 +359,7 @@ def test_a_prune_for_a_peer_of_1_0_has_no_backoff_and_no_names():
 
 
 def test_new_subscribers_are_grafted_at_once_while_the_mesh_has_too_few():
-    """Rules: JUDGE-6. rust and js do, go waits for its heartbeat."""
+    """Rules: JUDGE-6. rust and js graft at once, go waits for its heartbeat."""
     for at_once in (True, False):
         driver = RouterDriver(score=score_table(), graft_on_subscribe=at_once)
         driver.connect(*MANY[:7], topics=())

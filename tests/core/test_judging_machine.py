@@ -1,4 +1,4 @@
-"""Random events for a few routers with scores, and hostile peers: what must hold whatever the scores are."""
+"""Random events for routers with scores and a hostile peer: invariants that hold for all scores."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ controls = st.builds(
 
 
 class ScoringNetwork(Network):
-    """P3b is left out: it makes scores worse while a heartbeat runs, which counts at the next."""
+    """Routers with scores. P3b is off: it lowers scores during a heartbeat, and the next heartbeat reads them."""
 
     kind = "gossipsub"
 
@@ -135,7 +135,7 @@ class ScoringNetwork(Network):
             **({"gater": GATER} if gated else {}),
         }
         self.twins = {}
-        """Routers that get the same events."""
+        """A second router for each name, with the same parameters and the same events."""
         self.ticks = dict.fromkeys(PEERS, 0)
         super().start(low, extra, more, coalesce, validate, 0, 0)
         kind = ROUTERS[self.kind]
@@ -153,7 +153,7 @@ class ScoringNetwork(Network):
             self.require_neither_messages_nor_requests(router, peer)
 
     def graylisted(self, name):
-        """Return who is on the list, and in no mesh or fan-out, which it leaves at the next heartbeat."""
+        """Return the graylisted peers, except those that are in a mesh or fan-out until the next heartbeat."""
         router = self.routers[name]
         standing = router.strategy.standing
         found = {peer for peer in router.connected if peer not in standing.direct and standing.score(peer) < GRAYLIST}
@@ -186,7 +186,7 @@ class ScoringNetwork(Network):
             self.feed(name, RpcReceived(MALLORY, Rpc(control=control)))
 
     def check_bounds(self, name):
-        """After a heartbeat; other timers only let scores decay."""
+        """Check the bounds of meshes if the last timer was a heartbeat."""
         router = self.routers[name]
         strategy = router.strategy
         if strategy.heartbeat.tick == self.ticks[name]:
@@ -202,7 +202,7 @@ class ScoringNetwork(Network):
                 if isinstance(action, PeerPruned) and action.topic == topic
             }
             left_out = set(strategy.mesh.candidates(topic)) - pruned
-            """A heartbeat goes by the scores from before its PRUNEs (STANDING-2)."""
+            """Candidates, except those that this heartbeat pruned: it reads scores before it prunes (STANDING-2)."""
             assert len(mesh) >= parameters.degree_low or not left_out
             dialled = [peer for peer in mesh if router.connected[peer].outbound]
             if len(mesh) >= parameters.degree_low and len(dialled) < parameters.degree_out:
@@ -227,7 +227,7 @@ def test_random_events_keep_invariants_of_scores():
 
 
 def test_pruned_member_is_candidate_at_the_next_heartbeat_only():
-    """Its deficit is forgotten with the PRUNE, but the heartbeat keeps to the score that it has read (STANDING-2)."""
+    """The PRUNE deletes the deficit, but the heartbeat uses the scores that it read before (STANDING-2)."""
     network = ScoringNetwork()
     choices = {"prune_backoff_ms": 0, "graft_choice": GraftChoice.RANDOM}
     scores = {"mesh_times": MeshTimes.NOW, "deficit_after_prune": False}

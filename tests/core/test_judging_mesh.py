@@ -1,4 +1,4 @@
-"""Peers that stay in or enter the mesh of a router with scores: go-libp2p-pubsub's tests, and the rules."""
+"""Peers that a heartbeat of a router with scores keeps, prunes or grafts: go-libp2p-pubsub's tests, and the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = [f"p{number:02}" for number in range(40)]
 
 
 def grown(count, outbound=(), **given):
-    """A router before its heartbeat, whose mesh has this number of members; it dialled more than D_high of them."""
+    """Return a router before its heartbeat, with a number of members. It dialled the members in `outbound`."""
     given.setdefault("degree_high", 12)
     driver = RouterDriver(**{"score": score_table(), "full_mesh": "accept", **given})
     for peer in MANY[:count]:
@@ -72,7 +72,7 @@ def test_the_others_that_stay_are_drawn_among_all():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_two_dialled_peers_stay(seed):
-    """Rules: KEEP-3. They take no place of the best."""
+    """Rules: KEEP-3. All D_score peers with the best scores stay, too."""
     driver = grown(30, seed=seed, outbound=("p03", "p14"))
     driver.rate(9, "p20", "p21", "p22", "p23")
     driver.beat()
@@ -88,7 +88,7 @@ def test_the_only_dialled_member_stays():
 
 @pytest.mark.parametrize(("repair", "staying"), [("to_degree_out", 2), ("to_degree", 5)])
 def test_pruning_that_would_leave_too_few_dialled_members_keeps_more_of_them(repair, staying):
-    """Rules: KEEP-3. js keeps as many as have places, once fewer than D_out would stay."""
+    """Rules: KEEP-3. If fewer than D_out dialled members would stay, js keeps all of them that fit."""
     dialled = MANY[20:25]
     driver = grown(30, outbound=dialled, outbound_repair=repair, degree_score=0, seed=4)
     driver.beat()
@@ -107,7 +107,7 @@ def test_a_mesh_without_dialled_members_grafts_some():
 
 
 def test_a_mesh_that_was_filled_needs_no_more_dialled_ones_than_d_out():
-    """Each step of a heartbeat sees what the one before it did."""
+    """The step that grafts dialled peers counts those that the step before has grafted."""
     driver = RouterDriver(score=score_table())
     driver.connect(*MANY[:6], outbound=True)
     driver.connect(*MANY[6:9])
@@ -138,7 +138,7 @@ def test_a_mesh_with_too_few_takes_any_peer_or_the_best():
 
 
 def test_a_mesh_is_empty_when_all_scores_are_negative():
-    """Interaction of D_low and scores: no peer's score is high enough for a GRAFT."""
+    """The mesh stays below D_low, since a peer with a negative score is not grafted."""
     driver = grown(6)
     driver.connect(*MANY[6:20])
     driver.rate(-1, *MANY[:20])
@@ -151,7 +151,7 @@ def test_a_mesh_is_empty_when_all_scores_are_negative():
 
 
 def opportunity(scores, threshold=1.0, **given):
-    """A mesh with members of these scores, and better peers outside it."""
+    """Return a router whose members have these scores, with opportunistic grafts in each second heartbeat."""
     thresholds = {"opportunistic_graft": threshold}
     driver = grown(
         len(scores),
@@ -210,7 +210,7 @@ def test_an_opportunistic_graft_may_exceed_d_high_until_the_next_heartbeat():
 
 
 def test_opportunistic_grafts_follow_pruning_and_filling():
-    """The order of go's heartbeat: the ones pruned make room, and the median is that of who is here after."""
+    """As in go, the median is that of the members after pruning and filling: 5, which is above the threshold."""
     driver = opportunity([-1, -1, 5, 5])
     driver.connect(*MANY[10:14])
     driver.rate(7, *MANY[10:14])
@@ -221,7 +221,7 @@ def test_opportunistic_grafts_follow_pruning_and_filling():
 
 
 def test_a_direct_peer_is_in_no_mesh():
-    """Rules: STANDING-1. One that becomes direct leaves it; one that is no longer direct may be grafted."""
+    """Rules: STANDING-1. A member that becomes direct is pruned. A peer that is no longer direct may be grafted."""
     driver = RouterDriver(score=score_table(), degree_out=0)
     driver.feed(DirectPeerChosen("friend"))
     driver.connect("friend", "late", "other")
@@ -235,7 +235,7 @@ def test_a_direct_peer_is_in_no_mesh():
 
 
 def test_places_by_address_hold_without_scores():
-    """Rules: PLACES-1, PLACES-2, in a router that ranks peers by something other than scores."""
+    """Rules: PLACES-1, PLACES-2, in a router with `flood_publish` and without scores."""
     driver = RouterDriver(flood_publish=True, places_per_address=2, degree_score=0, degree_out=0)
     driver.connect(*MANY[:20], address="10.0.0.1")
     driver.connect("a", "b", "c", "d")

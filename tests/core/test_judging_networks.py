@@ -120,7 +120,7 @@ class ScoredNetwork:
 
 
 def connect_densely(net, names, degree=10):
-    """Each router dials a number of the others, drawn by chance."""
+    """Connect each router to a number of others, which are drawn; the router dials them."""
     draws = random.Random(1)
     for name in names:
         for peer in draws.sample(sorted(set(names) - {name}), degree):
@@ -129,7 +129,7 @@ def connect_densely(net, names, degree=10):
 
 
 def test_a_node_with_a_negative_score_exchanges_no_messages():
-    """Go's NegativeScore: 20 dense nodes, one at -1000, thresholds -10/-100/-10000; it has its own message only."""
+    """Go's NegativeScore: 20 nodes with ten links each, one with the score -1000; thresholds -10/-100/-10000."""
     net = ScoredNetwork()
     net.add(*TWENTY, score=score_table())
     connect_densely(net, TWENTY)
@@ -148,7 +148,7 @@ def test_a_node_with_a_negative_score_exchanges_no_messages():
 
 
 def test_a_hub_with_flood_publish_reaches_all():
-    """Go's FloodPublish: a star of 20, no names in PRUNEs; all of the hub's 20 messages reach everybody."""
+    """Go's FloodPublish: a star of 20 nodes, and no names in PRUNEs. All 20 messages of the hub reach all nodes."""
     net = ScoredNetwork()
     net.add(*TWENTY, score=score_table(), flood_publish=True)
     for name in TWENTY[1:]:
@@ -162,8 +162,8 @@ def test_a_hub_with_flood_publish_reaches_all():
 
 
 def test_a_star_becomes_a_network_by_the_names_in_prunes():
-    """Go's StarTopology: the hub's D are 0 and it names others, theirs are 4/3/5; 10 s after joining each has more
-    than one connection, and everybody's message reaches all."""
+    """Go's StarTopology: D, D_low and D_high are 0 at the hub, which names peers, and 4, 3 and 5 at the others. 10 s
+    after joining each node has more than one connection, and a message of each node reaches all."""
     net = ScoredNetwork()
     none = {"degree": 0, "degree_low": 0, "degree_high": 0, "degree_score": 0, "degree_out": 0}
     few = {"degree": 4, "degree_low": 3, "degree_high": 5, "degree_score": 3, "degree_out": 0}
@@ -183,8 +183,8 @@ def test_a_star_becomes_a_network_by_the_names_in_prunes():
 
 
 def test_a_peer_with_a_low_score_is_in_backoff_at_all_others():
-    """Go's PruneBackoffTime: ten nodes in a full mesh, heartbeat of 100 ms; within a second all others hold a backoff
-    of 60 s, and ten messages of others reach all others."""
+    """Go's PruneBackoffTime: ten nodes in a full mesh, with heartbeats of 100 ms. A second after the rating the other
+    nine have a backoff of 60 s for the peer, and a message of each reaches all nine."""
     net = ScoredNetwork()
     names = TWENTY[:10]
     sizes = {"degree": 9, "degree_low": 8, "degree_high": 12, "degree_out": 0}
@@ -209,8 +209,8 @@ def test_a_peer_with_a_low_score_is_in_backoff_at_all_others():
 
 
 def test_direct_peers_find_each_other_again():
-    """Go's DirectPeers: B and C are direct, looked for every second heartbeat: connected within two seconds, messages
-    of each of three nodes reach all; and again within five after their link is cut."""
+    """Go's DirectPeers: b and c are direct peers and dial each other every second heartbeat. They are connected
+    within two seconds, and within five seconds after a disconnection. Messages of all three nodes reach all."""
     net = ScoredNetwork()
     net.add("a", "b", "c", score=score_table(), direct_connect_ticks=2)
     net.connect("a", "b")
@@ -234,9 +234,11 @@ def test_direct_peers_find_each_other_again():
 
 
 def test_honest_members_come_into_meshes_full_of_squatters():
-    """Rules: KEEP-5. Go's OpportunisticGrafting: 10 honest nodes with 5 links each, 40 squatters linked to all
-    of them; threshold 1, every two heartbeats, backoff 500 ms, P2 with weight 1 and cap 100. After 1000 messages, one
-    each 20 ms, and 7 s every honest mesh has three honest members at least."""
+    """Rules: KEEP-5. Go's OpportunisticGrafting: 10 honest nodes with 5 links each, and 40 squatters, which graft all
+    of them and forward nothing. The threshold is 1, checked every two heartbeats; the backoff is 500 ms; P2 has
+    weight 1 and cap 100. After 1000 messages, one each 20 ms, and 7 s more, each honest mesh has three honest members
+    or more.
+    """
     net = ScoredNetwork()
     honest = TWENTY[:10]
     first = {"first_deliveries_weight": 1, "first_deliveries_decay": 0.9997, "first_deliveries_cap": 100}
@@ -279,8 +281,8 @@ THRESHOLDS = {"gossip": -10, "publish": -100, "graylist": -10_000, "accept_excha
     ],
 )
 def test_nodes_that_know_a_bootstrapper_alone_become_a_network(bootstrapper, nodes, given, rating):
-    """Rules: MESH-6, THRESHOLD-5. Nodes come one after another, and accept names only from the bootstrapper, which
-    they rate high. Once the bootstrapper is gone their meshes connect them, and each message reaches all."""
+    """Rules: MESH-6, THRESHOLD-5. Nodes start one after another, and accept names only from the bootstrapper, to
+    which they give a high score. Without the bootstrapper their meshes connect them, and each message reaches all."""
     presets = ROUTERS["gossipsub"].presets
     net = ScoredNetwork()
     net.add("boot", **preset_values(presets, bootstrapper, {})[1])

@@ -1,4 +1,4 @@
-"""The parameters of a router with scores: which of them contradict each other, and that all of it off is 1.0."""
+"""Parameters of a router with scores: contradictions, and the parameters that enable scoring."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def refused(**given):
     ids=str,
 )
 def test_contradictory_parameters_are_refused(given, message):
-    """Go's ParamsValidate: D_out is below D_low and half of D at most (v1.1), D_score not above D_high."""
+    """Go's ParamsValidate: D_out is below D_low and at most half of D (v1.1), D_score is at most D_high."""
     assert message in refused(**given)
 
 
@@ -74,7 +74,7 @@ def test_a_mesh_without_peers_is_legal():
 
 
 def test_custom_parameters_are_kept_as_given():
-    """Go's CustomParams: follow-up of a second, factor .12."""
+    """Go's CustomParams: a follow-up time of one second, and a gossip factor of 0.12."""
     parameters = made(iwant_followup_ms=1_000, gossip_factor=0.12)
     assert (parameters.iwant_followup_ms, parameters.gossip_factor) == (1_000, 0.12)
 

@@ -14,7 +14,8 @@ MANY = [f"p{number:02}" for number in range(20)]
 
 
 def test_own_messages_go_to_all_peers_with_sufficient_scores():
-    """Rules: JUDGE-3, THRESHOLD-3. The mesh gets its copies as such; a message of others goes to the mesh alone."""
+    """Rules: JUDGE-3, THRESHOLD-3. Copies for members have the reason MESH. Another author's message goes to members
+    only."""
     driver = RouterDriver(score=score_table(), flood_publish=True)
     driver.connect(*MANY)
     driver.graft("p00", "p01")
@@ -29,7 +30,7 @@ def test_own_messages_go_to_all_peers_with_sufficient_scores():
 
 @pytest.mark.parametrize(("size", "copies_sent"), [(1, 20), (100_000, 20), (812_500, 15), (5_000_000, 5)])
 def test_flood_publishing_is_limited_by_the_rate_of_one_heartbeat(size, copies_sent):
-    """Rules: JUDGE-7. nim: 100 Mbit/s are 12 500 bytes a millisecond; D_low are served in any case."""
+    """Rules: JUDGE-7. As in nim: 100 Mbit/s are 12 500 bytes in a millisecond; D_low peers or more get a copy."""
     driver = RouterDriver(score=score_table(), flood_publish=True, flood_publish_mbit=100)
     driver.connect(*MANY)
     driver.graft("p00", "p01")
@@ -54,7 +55,7 @@ def test_topping_up_leaves_out_low_scores():
 
 
 def test_flood_publishing_ignores_idontwant_outside_the_mesh():
-    """Members of the mesh get IDONTWANT (IDONTWANT-4), peers outside it do not (go)."""
+    """IDONTWANT of members is obeyed (IDONTWANT-4), that of other peers is not (go)."""
     driver = RouterDriver(score=score_table(), flood_publish=True, idontwant_threshold_bytes=1)
     driver.connect("p", "q", protocol=MESHSUB_12)
     driver.graft("p")
@@ -64,7 +65,7 @@ def test_flood_publishing_ignores_idontwant_outside_the_mesh():
 
 
 def test_flood_publishing_in_a_topic_that_is_not_joined():
-    """Rules: JUDGE-3. No fan-out is made."""
+    """Rules: JUDGE-3. Only copies of flood publishing are sent."""
     driver = RouterDriver(joined=(), score=score_table(), flood_publish=True, degree=2, degree_low=2, degree_out=0)
     driver.connect(*MANY)
     driver.rate(-101, "p03")
@@ -80,7 +81,7 @@ def test_without_flood_publish_the_mesh_alone_gets_it():
 
 
 def test_peers_that_only_flood_get_messages_if_their_scores_suffice():
-    """Rules: JUDGE-4. Others' messages, too (go)."""
+    """Rules: JUDGE-4. This holds for own and for forwarded messages (go)."""
     driver = RouterDriver(score=score_table(), flood_publish=True)
     driver.connect("old", "older", "direct", protocol=FLOODSUB)
     driver.connect("q")
@@ -111,7 +112,7 @@ def test_a_peer_that_becomes_direct_leaves_the_fanout():
 
 
 def test_low_scores_leave_the_fanout_at_the_heartbeat_and_others_take_their_places():
-    """Rules: THRESHOLD-3. And once more enter it."""
+    """Rules: THRESHOLD-3. A peer whose score has recovered may enter the fan-out."""
     driver = RouterDriver(joined=(), score=score_table(), degree=2, degree_low=2, degree_out=0)
     driver.connect("p", "q")
     driver.rate(-101, "p")
@@ -126,7 +127,7 @@ def test_low_scores_leave_the_fanout_at_the_heartbeat_and_others_take_their_plac
 
 
 def test_a_fanout_becomes_a_mesh_without_negative_scores():
-    """Rules: THRESHOLD-1. Enough for a fan-out is not enough for a mesh."""
+    """Rules: THRESHOLD-1. A slightly negative score is enough for a fan-out, but not for a mesh."""
     driver = RouterDriver(joined=(), score=score_table())
     driver.connect("p", "q")
     driver.rate(-1, "p")
@@ -135,7 +136,7 @@ def test_a_fanout_becomes_a_mesh_without_negative_scores():
 
 
 def test_direct_peers_get_every_message_once_and_no_gossip():
-    """Rules: STANDING-1. Not their own, nor what they do not want."""
+    """Rules: STANDING-1. A direct peer gets neither the messages that it sent nor those that it does not want."""
     driver = RouterDriver(score=score_table(), idontwant_threshold_bytes=1, degree_out=0)
     driver.feed(DirectPeerChosen("friend"))
     driver.feed(DirectPeerChosen("second"))
@@ -157,7 +158,7 @@ def test_a_direct_peer_that_is_not_in_the_topic_gets_nothing_of_it():
 
 
 def test_disconnected_direct_peers_are_dialled_every_second_heartbeat():
-    """Rules: JUDGE-5. At the first heartbeat and every second from then on."""
+    """Rules: JUDGE-5. The first heartbeat dials, and from then on each second one."""
     driver = RouterDriver(score=score_table(), direct_connect_ticks=2)
     driver.feed(DirectPeerChosen("b"))
     driver.feed(DirectPeerChosen("a"))
@@ -179,7 +180,7 @@ def test_direct_peers_are_dialled_every_direct_connect_ticks(ticks, found):
 
 
 def test_direct_peers_can_change_at_run_time():
-    """Go's DynamicDirectPeers: one, then none."""
+    """Go's DynamicDirectPeers: first one direct peer, then none."""
     driver = RouterDriver(score=score_table())
     driver.connect("p")
     driver.feed(DirectPeerChosen("p"))
@@ -209,7 +210,8 @@ def test_invalid_events_are_refused_before_anything_changes(event):
 
 
 def test_a_message_that_is_ignored_or_rejected_goes_to_no_peer():
-    """Go's ScoreValidatorEx: the one who sent what is ignored has no score, the other a bad one."""
+    """Go's ScoreValidatorEx. The sender of an ignored message has a score of zero, the sender of a rejected one a
+    negative score."""
     driver = RouterDriver(score=score_table({"invalid_messages_weight": -1}), validate=True)
     driver.connect("b", "c", "d")
     driver.graft("d")

@@ -43,7 +43,7 @@ def asked(actions):
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_only_subscriptions_of_graylisted_peers_are_accepted(accepted):
-    """Rules: JUDGE-1, THRESHOLD-4. go and rust; js ignores these too."""
+    """Rules: JUDGE-1, THRESHOLD-4. go and rust accept subscriptions, js drops them, too."""
     driver = RouterDriver(
         score=score_table(thresholds={"graylist": -1000, "publish": -500, "gossip": -100}),
         graylisted_subscriptions=accepted,
@@ -104,7 +104,7 @@ def test_below_the_gossip_threshold_no_ihave_is_sent():
 
 
 def test_all_rpcs_of_a_direct_peer_are_accepted():
-    """Rules: STANDING-1. A PRUNE answers its GRAFT, whatever its score."""
+    """Rules: STANDING-1. Its score does not matter. A PRUNE answers its GRAFT."""
     driver = RouterDriver(score=score_table())
     driver.feed(DirectPeerChosen("p"))
     driver.connect("p")
@@ -119,7 +119,7 @@ def test_all_rpcs_of_a_direct_peer_are_accepted():
 
 def test_ten_of_fifteen_thousand_ihaves_are_answered():
     """Rules: GOSSIP-14, GOSSIP-8, PROMISE-3. Go's AttackSpamIHAVE: P7 -1, decay of a minute, follow-up of ten
-    seconds; at most 5000 IWANTs in a heartbeat, and blame when nothing of it has come."""
+    seconds. The score is negative when no requested message has come in this time."""
     driver = RouterDriver(
         score=score_table(misbehaviour_weight=-1, misbehaviour_decay_ms=60_000), iwant_followup_ms=10_000
     )
@@ -171,7 +171,7 @@ def test_requested_ids_have_a_limit_of_their_own():
 
 
 def test_from_the_eleventh_on_rpcs_with_ihave_are_ignored_until_the_next_heartbeat():
-    """Rules: GOSSIP-14. Parts of one RPC are one; reconnecting does not help."""
+    """Rules: GOSSIP-14. All IHAVEs of an RPC count once, and a new connection does not reset the count."""
     driver = RouterDriver(score=score_table())
     driver.connect("p", "q")
     for number in range(10):
@@ -203,7 +203,7 @@ def test_gossip_goes_to_a_share_of_the_others(lazy, factor, others, receiver_cou
 
 
 def test_gossip_may_be_drawn_before_the_mesh_is_left_out():
-    """`gossip_targets` holds for routers with scores too (r1)."""
+    """`gossip_targets` applies to routers with scores, too (r1)."""
     receiver_counts = {}
     for targets in ("filter_then_select", "select_then_filter"):
         driver = RouterDriver(
@@ -219,7 +219,7 @@ def test_gossip_may_be_drawn_before_the_mesh_is_left_out():
 
 
 def test_iwant_is_answered_three_times():
-    """Go's AttackSpamIWANT: one copy by way of the mesh, three for IWANTs, then none for a second."""
+    """Go's AttackSpamIWANT: one copy through the mesh, three for IWANTs, then none in a second."""
     driver = RouterDriver(score=score_table())
     driver.connect("p")
     driver.graft("p")
@@ -232,7 +232,7 @@ def test_iwant_is_answered_three_times():
 
 @pytest.mark.parametrize(("tracked", "expected"), [("one", -1), ("all", -9), ("none", 0)])
 def test_broken_promises_count_at_the_heartbeat_after_their_time(tracked, expected):
-    """Rules: PROMISE-1, PROMISE-3. One id of an IWANT (go), all (rust), none (nim)."""
+    """Rules: PROMISE-1, PROMISE-3. go tracks one id of an IWANT, rust all, nim none."""
     driver = RouterDriver(
         score=score_table(misbehaviour_weight=-1, misbehaviour_decay=0.99, decay_interval_ms=60_000),
         tracked_promises=tracked,
@@ -247,7 +247,7 @@ def test_broken_promises_count_at_the_heartbeat_after_their_time(tracked, expect
 
 @pytest.mark.parametrize(("lazy", "sender"), [(True, "q"), (False, "p")])
 def test_a_promise_is_kept_by_a_peer_that_sends_the_message(lazy, sender):
-    """Rules: PROMISE-2. Its validation need not be over."""
+    """Rules: PROMISE-2. Also another peer may send it, and the message may still be in validation."""
     driver = RouterDriver(score=score_table(**MISBEHAVIOUR), validate=lazy)
     driver.connect("p", "q")
     driver.receive("p", IHave(TOPIC, ("m1",)))
@@ -280,7 +280,7 @@ GATER = {
 
 
 def gated(**given):
-    """A router that has turned much away lately, and a peer who sent it 20 invalid messages."""
+    """Return a router that has throttled many messages lately, and that got 20 invalid messages from `bad`."""
     driver = RouterDriver(gater=GATER, validate=True, max_pending_validations=1, first_heartbeat_ms=100_000, **given)
     driver.connect("bad", address="10.0.0.1")
     driver.connect("good", address="10.0.0.2")
@@ -294,7 +294,7 @@ def gated(**given):
 
 
 def test_only_control_of_a_bad_source_is_accepted_while_the_gater_is_active():
-    """Rules: JUDGE-1, GATER-2. Nearly all of 300 draws go against it, none against a peer that sent nothing bad."""
+    """Rules: JUDGE-1, GATER-2. Fewer than 30 of 300 messages of `bad` are accepted, and the message of `good` is."""
     driver = gated()
     driver.verdict("waits", Verdict.ACCEPT)
     accepted = 0
@@ -334,7 +334,7 @@ def test_promises_of_gated_peers_are_dropped():
 
 @pytest.mark.parametrize("protocol", [MESHSUB, MESHSUB_11, MESHSUB_12, FLOODSUB])
 def test_versions_are_negotiated_with_scores_on(protocol):
-    """Go's features: the mesh from 1.0, names and times from 1.1, IDONTWANT from 1.2, and floodsub has none of it."""
+    """Go's features: meshes from 1.0, backoffs from 1.1, IDONTWANT from 1.2; floodsub has none of them."""
     driver = RouterDriver(score=score_table(), exchange_peers=2, idontwant_threshold_bytes=1, degree_out=0)
     assert driver.strategy.protocols == (MESHSUB_12, MESHSUB_11, MESHSUB, FLOODSUB)
     driver.connect("p", protocol=protocol)
@@ -357,7 +357,7 @@ def test_messages_of_graylisted_peers_are_not_counted_as_duplicates():
 
 
 def test_graylisted_peers_get_neither_messages_nor_gossip():
-    """It is in no mesh and no fan-out, gets no gossip and no message of one's own."""
+    """After the PRUNE, a graylisted peer gets no RPC in ten seconds."""
     driver = RouterDriver(score=score_table(), flood_publish=True, degree_out=0)
     driver.connect("bad", "q")
     driver.beat()
@@ -380,8 +380,8 @@ def test_draws_of_the_gater_differ_by_time_and_are_reproducible():
 
 
 def test_a_sender_of_a_hundred_invalid_messages_is_graylisted_and_pruned():
-    """Go's AttackInvalidMessageSpam: weights of the evaluation of 2020, thresholds -100/-200/-300. After the first
-    heartbeat the score is negative, something was rejected, and a PRUNE was sent; then nothing is looked at."""
+    """Go's AttackInvalidMessageSpam: weights of the evaluation of 2020, thresholds -100/-200/-300. After the
+    fourth rejection the peer is graylisted and its messages are dropped; the heartbeat prunes it."""
     driver = RouterDriver(
         score=score_table(
             {"topic_weight": 0.25, "invalid_messages_weight": -99, "invalid_messages_decay": 0.9994},
@@ -404,7 +404,7 @@ def test_a_sender_of_a_hundred_invalid_messages_is_graylisted_and_pruned():
 
 
 def test_messages_of_an_rpc_are_scored_before_its_gossip():
-    """Rules: JUDGE-2. A message in the router's own name costs too much (go, rust)."""
+    """Rules: JUDGE-2. A message that names the router as its author makes the score too low for gossip (go, rust)."""
     driver = RouterDriver(score=score_table({"invalid_messages_weight": -20}))
     driver.connect("p")
     assert asked(driver.receive("p", message("m1", "me"), IHave(TOPIC, ("m2",)))) == []

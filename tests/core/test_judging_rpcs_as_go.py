@@ -1,4 +1,4 @@
-"""RPCs that go, rust, js, nim and jvm handle alike, and that a router with scores handles as they do."""
+"""Cases in which go, rust, js, nim and jvm handle RPCs alike; a router with scores does the same."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_flooded_message_is_not_announced_to_its_receivers():
 
 
 def test_dials_after_a_prune_depend_on_the_score_before_it():
-    """Rules: THRESHOLD-5. Leaving the mesh costs the peer its deficit, and that comes after."""
+    """Rules: THRESHOLD-5. The PRUNE lowers the score by the deficit (P3b), but only afterwards."""
     driver = RouterDriver(
         score=score_table(DEFICIT), exchange_peers=16, accept_exchange=True, first_heartbeat_ms=100_000
     )

@@ -1,4 +1,4 @@
-"""When a router counts what for a score: validation that takes time, heartbeats, refreshes, who is not here yet."""
+"""When a router counts deliveries and offences for scores: validation, heartbeats, refreshes, connections."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GO_AFTER_PRUNE = {"deficit_after_prune": True, "second_prune_counts": True}
 
 
 def topic_parts(driver, peer, topic=TOPIC):
-    """The parts of a peer's score in a topic."""
+    """Return the parts of a peer's score in a topic."""
     return dict(dict(driver.strategy.scores())[peer].topics).get(topic)
 
 
 def test_near_first_copies_count_for_members():
-    """Rules: DELIVERY-1, DELIVERY-2, DELIVERY-3. Before the verdict all do, however long it takes; then those within
-    ten milliseconds; after that none, and none twice. A peer outside the mesh gets no credit."""
+    """Rules: DELIVERY-1, DELIVERY-2, DELIVERY-3. All copies before the verdict count, and copies within ten
+    milliseconds after it. Later copies and second copies do not count, nor do those of a peer outside the mesh."""
     driver = RouterDriver(score=score_table({**MESH_DELIVERIES, **FIRST}), validate=True, first_heartbeat_ms=100_000)
     driver.connect("first", "during", "soon", "late", "outside")
     driver.graft("first", "during", "soon", "late")
@@ -76,7 +76,7 @@ def test_no_peer_is_blamed_for_ignored_or_accepted_messages(verdict):
 
 
 def test_no_peer_is_blamed_for_throttled_messages_or_topics_that_are_not_joined():
-    """Rules: DELIVERY-6. Turned away for want of time, not joined, left before the verdict."""
+    """Rules: DELIVERY-6. One message is throttled, one topic is not joined, one is left before the verdict."""
     driver = RouterDriver(score=score_table({**INVALID, **FIRST}), validate=True, max_pending_validations=1)
     driver.connect("p", "q")
     driver.receive("p", message("m1"), message("m2"), message("m3", topic="elsewhere"))
@@ -87,7 +87,7 @@ def test_no_peer_is_blamed_for_throttled_messages_or_topics_that_are_not_joined(
 
 
 def test_a_peer_that_sends_a_routers_own_message_back_is_blamed():
-    """Rules: DELIVERY-5. While it is remembered, and later; go checks that before all else."""
+    """Rules: DELIVERY-5. As in go, this holds for remembered and for unknown ids. `q` sends no author."""
     driver = RouterDriver(score=score_table({**INVALID, **MESH_DELIVERIES}), first_heartbeat_ms=100_000)
     driver.connect("p", "q")
     driver.publish("m1")
@@ -111,7 +111,7 @@ def test_a_copy_of_an_own_message_without_an_author_counts_as_a_delivery():
 
 @pytest.mark.parametrize(("validate", "expected"), [(False, 1), (True, 0)])
 def test_first_deliveries_count_with_the_verdict(validate, expected):
-    """Go's PeerScoreInspect in small: who brings messages first has a score for it."""
+    """Part of go's PeerScoreInspect: the first sender of a message has a higher score."""
     driver = RouterDriver(score=score_table(FIRST), validate=validate)
     driver.connect("p")
     driver.receive("p", message("m1"))
@@ -122,7 +122,7 @@ def test_first_deliveries_count_with_the_verdict(validate, expected):
 
 
 def test_ten_messages_are_worth_nine_at_least():
-    """Go's PeerScoreInspect: 20 messages alternately from two nodes, decay .999."""
+    """Go's PeerScoreInspect: two nodes send 20 messages in turn; the decay is 0.999."""
     driver = RouterDriver(score=score_table({**FIRST, "first_deliveries_decay": 0.999}))
     driver.connect("p", "q")
     for number in range(20):
@@ -133,7 +133,7 @@ def test_ten_messages_are_worth_nine_at_least():
 
 
 def test_an_application_score_counts_for_a_peer_that_connects_later_or_again():
-    """P5 of peers that are not here yet."""
+    """P5."""
     driver = RouterDriver(score=score_table(application_weight=0.5))
     driver.rate(-30, "p")
     assert driver.score("p") == 0
@@ -147,7 +147,7 @@ def test_an_application_score_counts_for_a_peer_that_connects_later_or_again():
 
 
 def test_peers_at_one_address_have_lower_scores():
-    """P6 by way of the router: the address is that of the connection."""
+    """P6. The router uses the address of the connection."""
     driver = RouterDriver(score=score_table(shared_address_weight=-1, shared_address_threshold=1))
     driver.connect("a", address="10.0.0.1")
     driver.connect("b", "c", "d", address="10.0.0.2")
@@ -158,7 +158,7 @@ def test_peers_at_one_address_have_lower_scores():
 
 
 def test_messages_that_could_not_be_sent_count_against_a_slow_peer():
-    """Rules: SCORE-10, by way of the router (rust, nim)."""
+    """Rules: SCORE-10. As in rust and nim."""
     driver = RouterDriver(score=score_table(slow_peer_weight=-1, slow_peer_threshold=1, slow_peer_decay=0.2))
     driver.connect("p")
     driver.feed(SendFailed("p", Rpc((), (message("m1"), message("m2"), message("m3")))))
@@ -167,7 +167,7 @@ def test_messages_that_could_not_be_sent_count_against_a_slow_peer():
 
 
 def test_a_refresh_precedes_a_heartbeat_of_the_same_microsecond():
-    """Rules: STANDING-3. The heartbeat sees what has decayed."""
+    """Rules: STANDING-3. The heartbeat reads the decayed score."""
     driver = RouterDriver(
         score=score_table(misbehaviour_weight=-1, misbehaviour_threshold=2, misbehaviour_decay=0.5),
         first_heartbeat_ms=1_000,
@@ -181,8 +181,8 @@ def test_a_refresh_precedes_a_heartbeat_of_the_same_microsecond():
 
 
 def test_a_heartbeat_reads_each_score_once():
-    """Rules: STANDING-2. Leaving the mesh of `a` makes scores worse (P3b); in `b` that counts from the next heartbeat
-    on."""
+    """Rules: STANDING-2. A PRUNE in `a` lowers the score (P3b). In `b` the lower score has an effect from the next
+    heartbeat on."""
     failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999, "mesh_deliveries_weight": 0}
     sizes = {"degree": 1, "degree_low": 1, "degree_high": 6, "degree_score": 0, "degree_out": 0}
     driver = RouterDriver(
@@ -207,7 +207,7 @@ def test_a_heartbeat_reads_each_score_once():
 
 
 def test_broken_promises_count_before_a_heartbeat_maintains_meshes():
-    """Rules: PROMISE-3. The heartbeat that finds them prunes who broke them."""
+    """Rules: PROMISE-3. The heartbeat that counts a broken promise prunes the peer."""
     driver = RouterDriver(score=score_table(misbehaviour_weight=-1, misbehaviour_decay=0.5, decay_interval_ms=60_000))
     driver.connect("p", "q")
     driver.graft("p", "q")
@@ -239,7 +239,7 @@ def test_late_timers_skip_refreshes_and_keep_their_schedule():
 
 
 def test_the_deficit_of_a_peer_that_disconnects_counts_once():
-    """Rules: RETAIN-2, by way of the router: judged once when it goes, not again when the mesh lets it go."""
+    """Rules: RETAIN-2. It counts at the disconnection, and not again when the peer leaves the mesh."""
     failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999}
     driver = RouterDriver(score=score_table(failing, retain_ms=60_000, **GO_AFTER_PRUNE), first_heartbeat_ms=100_000)
     driver.connect("p")
@@ -253,7 +253,7 @@ def test_the_deficit_of_a_peer_that_disconnects_counts_once():
 
 
 def test_another_message_with_the_same_id_brings_neither_blame_nor_credit():
-    """The author wrote both; before the verdict and after it."""
+    """The author may have written both messages. They arrive before and after the verdict."""
     driver = RouterDriver(score=score_table(INVALID), validate=True)
     driver.connect("first", "early", "late", "same")
     other = Message("m1", TOPIC, b"other", "author")
@@ -266,7 +266,7 @@ def test_another_message_with_the_same_id_brings_neither_blame_nor_credit():
 
 
 def test_the_deficit_of_a_member_that_unsubscribes_counts_once():
-    """go says UNSUBSCRIBE and then PRUNE; a PRUNE alone, of a peer that is no member, is judged (go)."""
+    """go sends UNSUBSCRIBE and then PRUNE, which does not count again. Another PRUNE of the peer counts (go)."""
     failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999, "mesh_deliveries_weight": 0}
     driver = RouterDriver(score=score_table(failing, **GO_AFTER_PRUNE), first_heartbeat_ms=60_000)
     driver.connect("p")
@@ -281,7 +281,7 @@ def test_the_deficit_of_a_member_that_unsubscribes_counts_once():
 
 
 def test_gossip_depends_on_the_score_after_pruning():
-    """Rules: JUDGE-2. Leaving the mesh makes the score worse (P3b) than gossip allows (go, rust, js)."""
+    """Rules: JUDGE-2. The PRUNE makes the score (P3b) too low for gossip (go, rust, js)."""
     failing = {**MESH_DELIVERIES, "mesh_failure_weight": -1, "mesh_failure_decay": 0.999, "mesh_deliveries_weight": 0}
     driver = RouterDriver(score=score_table(failing), first_heartbeat_ms=5_000)
     driver.connect("p")

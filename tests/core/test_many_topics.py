@@ -1,4 +1,4 @@
-"""One node in 5,000 topics: every topic has a mesh of its own, and a heartbeat serves them all."""
+"""One node in 5,000 topics: each topic has its own mesh, and one heartbeat maintains all meshes."""
 
 from __future__ import annotations
 

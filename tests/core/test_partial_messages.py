@@ -1,4 +1,4 @@
-"""Partial messages of v1.3: what go-libp2p-pubsub's tests expect, with their numbers, and what is remembered."""
+"""Partial messages of v1.3: the expectations and numbers of go-libp2p-pubsub's tests, and the state of groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_MESH = dict.fromkeys(("degree", "degree_low", "degree_high", "degree_out", "d
 
 
 class RecordingApplication:
-    """Sends everybody all there is, each thing once, and remembers what it was asked."""
+    """An application that sends parts and metadata once to each peer, and records the peers it was asked about."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -63,7 +63,7 @@ class RecordingApplication:
 
 
 def create_driver(use, **given):
-    """A router that has chosen partial messages, and its application."""
+    """Return the driver of a router that uses partial messages of the topic, and its application."""
     application = RecordingApplication()
     driver = RouterDriver(joined=(), partial_messages=True, **given)
     driver.feed(PartialsChosen(TOPIC, use, application))
@@ -142,7 +142,7 @@ def test_the_uses_of_both_peers_decide_what_is_sent(own_use, peer_use, features,
     ],
 )
 def test_a_supporter_sends_metadata_to_supporters_only_by_parameter(supporters_told, peer_use, expected):
-    """Rule: PARTIAL-2. Between two supporters go says nothing, rust metadata; both send full messages, no parts."""
+    """Rule: PARTIAL-2. Between supporters go sends nothing, rust metadata. Both send full messages and no parts."""
     driver, _ = create_driver(SUPPORTS, supporters_told=supporters_told)
     connect_peer(driver, "p", peer_use)
     assert partials(driver.feed(PublishPartial(TOPIC, GROUP))) == ([("p", *expected)] if expected else [])
@@ -151,7 +151,7 @@ def test_a_supporter_sends_metadata_to_supporters_only_by_parameter(supporters_t
 
 @pytest.mark.parametrize("peer_use", [SUPPORTS, NONE])
 def test_a_peer_that_sent_a_partial_message_gets_metadata_of_the_group(peer_use):
-    """Rule: PARTIAL-5. Never with parts, if it requests none; once, and not what was not asked about."""
+    """Rule: PARTIAL-5. A peer that requests no parts gets metadata once, and only of the group of its message."""
     driver, _ = create_driver(SUPPORTS)
     connect_peer(driver, "p", peer_use, mesh=False)
     receive_partial(driver, "p", GROUP, parts=b"x")
@@ -174,7 +174,7 @@ def test_a_peer_that_left_the_topic_gets_only_groups_of_which_it_sent_something(
 
 
 def test_an_application_is_reminded_of_its_groups_as_long_as_they_are_remembered():
-    """Rule: PARTIAL-10. Not of a group of which only a peer spoke, nor of one in a topic that was left."""
+    """Rule: PARTIAL-10. There are no reminders of groups that only a peer named, nor in a topic that was left."""
     driver, _ = create_driver(REQUESTS)
     connect_peer(driver, "p", REQUESTS)
     receive_partial(driver, "p", group_named(8), metadata=b"x")
@@ -204,7 +204,7 @@ def test_a_requester_accepts_full_messages_and_gets_them_by_iwant():
 
 
 def test_a_ring_with_one_node_without_support_exchanges_a_message():
-    """Rules: PARTIAL-2, PARTIAL-7. go: PeerSupportsPartialMessages. 0 requests, 1 has none, others support."""
+    """Rules: PARTIAL-2, PARTIAL-7. go: PeerSupportsPartialMessages: n0 requests, n1 lacks support, others support."""
     network = Network(n0=REQUESTS, n1=NO_EXTENSION, n2=SUPPORTS, n3=SUPPORTS, n4=SUPPORTS)
     network.connect(("n0", "n1"), ("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n0"))
     network.beat(3)
@@ -217,7 +217,7 @@ def test_a_ring_with_one_node_without_support_exchanges_a_message():
 
 
 def test_peers_that_exchange_parts_get_no_idontwant():
-    """Rule: PARTIAL-4. go: NoIDONTWANTWithPartialMessage, a line: supports, requests, none."""
+    """Rule: PARTIAL-4. go: NoIDONTWANTWithPartialMessage. Three nodes in a line: supports, requests, no extension."""
     network = Network(n0=SUPPORTS, n1=REQUESTS, n2=NO_EXTENSION)
     network.connect(("n0", "n1"), ("n1", "n2"))
     network.beat(3)
@@ -227,8 +227,8 @@ def test_peers_that_exchange_parts_get_no_idontwant():
 
 
 def test_gossip_reaches_a_peer_outside_the_mesh_once():
-    """Rule: PARTIAL-6. go: GossipDelivery, EmitGossipWhenAllPeersPartial: nothing at the publication, all in the
-    heartbeat although there is nothing to say IHAVE about, and nothing again in the next."""
+    """Rule: PARTIAL-6. go: GossipDelivery, EmitGossipWhenAllPeersPartial. The publication sends nothing. The next
+    heartbeat sends parts and metadata, although there is no IHAVE; the one after it sends nothing."""
     driver, application = create_driver(REQUESTS, full_mesh="refuse", **NO_MESH)
     connect_peer(driver, "p", REQUESTS, mesh=False)
     assert driver.mesh() == []
@@ -239,8 +239,8 @@ def test_gossip_reaches_a_peer_outside_the_mesh_once():
 
 
 def test_thirty_routers_that_all_request_parts_gossip_about_them():
-    """Rule: PARTIAL-6. go: PartialMessagesEmitGossipWhenAllPeersPartial, thirty of which each dials ten. No message
-    is sent whole, so there is nothing to say IHAVE about, and applications are asked for gossip all the same."""
+    """Rule: PARTIAL-6. go: PartialMessagesEmitGossipWhenAllPeersPartial: thirty nodes, each of which dials ten. No
+    full message is sent, so there is no IHAVE; applications are still asked for gossip."""
     names = [f"n{number:02}" for number in range(30)]
     network = Network(**dict.fromkeys(names, REQUESTS))
     chance = Random(1)
@@ -257,7 +257,7 @@ def test_thirty_routers_that_all_request_parts_gossip_about_them():
 
 @pytest.mark.parametrize("in_mesh", [True, False])
 def test_a_partial_message_that_could_not_be_sent_is_sent_again(in_mesh):
-    """Rule: PARTIAL-8. With the next publication to who is in the mesh, else with the next gossip."""
+    """Rule: PARTIAL-8. A member gets it at the next publication, another peer with the next gossip."""
     driver, _ = create_driver(REQUESTS, full_mesh="refuse", **({} if in_mesh else NO_MESH))
     connect_peer(driver, "p", REQUESTS, mesh=in_mesh)
     first = [*driver.feed(PublishPartial(TOPIC, GROUP)), *driver.beat()]
@@ -295,7 +295,7 @@ def test_later_metadata_replaces_earlier_metadata():
 
 
 def test_groups_that_peers_open_are_counted():
-    """Rule: PARTIAL-9. go: PeerInitiatedCounter, limits 4 per topic and 2 per peer."""
+    """Rule: PARTIAL-9. go: PeerInitiatedCounter, with limits of 4 in a topic and 2 for a peer."""
     groups = Groups(GossipsubParameters.from_mapping({"max_peer_groups": 4, "max_groups_per_peer": 2}))
     opened = [groups.of_peer("t", bytes((number,)), peer) for number, peer in enumerate("ppp")]
     assert [group is not None for group in opened] == [True, True, False]
@@ -314,7 +314,7 @@ def test_groups_that_peers_open_are_counted():
 
 @pytest.mark.parametrize("by_peer", [True, False])
 def test_groups_are_forgotten_after_their_heartbeats(by_peer):
-    """Rule: PARTIAL-8. go: beyond the time (3 + 1) there is none."""
+    """Rule: PARTIAL-8. As in go: the heartbeat after the third one forgets them."""
     groups = Groups(GossipsubParameters())
     group = groups.of_peer("t", GROUP, "p") if by_peer else groups.publish("t", GROUP)
     assert group is not None
@@ -361,7 +361,7 @@ def test_answers_do_not_make_room_for_more_groups_of_a_peer():
 
 
 def test_groups_of_a_topic_are_bounded():
-    """Rule: PARTIAL-9. A peer brings right parts of new groups, and the application publishes them."""
+    """Rule: PARTIAL-9. A peer sends valid parts of new groups, and the application publishes these groups."""
     driver, _ = create_driver(REQUESTS)
     connect_peer(driver, "p", REQUESTS)
     for number in range(MAX_GROUPS + 10):

@@ -1,4 +1,4 @@
-"""Places by address: many names at one address get few places that others cannot have.
+"""Places by address: many peers at one address get few places, unless no other peers want them.
 
 Rules: PLACES-1, PLACES-2, SIZE-2.
 """
@@ -26,7 +26,7 @@ def router(seed=1, places=2, **more):
 
 
 def connect_subscribers(router, names, address):
-    """Subscribers of the topic, each at an address of its own if `address` is None."""
+    """Connect subscribers of the topic; if `address` is None, each has its own address."""
     for name in names:
         router.handle(
             PeerConnected(name, MESHSUB_11, address=f"of {name}" if address is None else address), router.now
@@ -79,7 +79,7 @@ def test_a_peer_of_another_address_enters_a_mesh_full_of_one_address(seed):
         node.handle(RpcReceived(name, GRAFT), 2)
         assert name in mesh(node)
     assert len(mesh(node)) == 12
-    assert set(known) <= set(mesh(node)), "no peer with a place of its own has given way"
+    assert set(known) <= set(mesh(node)), "no member of another address was pruned"
     assert count_at_shared_address(mesh(node)) == 2
     refused = node.handle(RpcReceived("name 59", GRAFT), 3)
     assert any(isinstance(action, PartDropped) for action in refused)
@@ -96,7 +96,9 @@ def test_lent_places_do_not_count_when_other_peers_are_available():
     beat(node)
     assert (len(mesh(node)), count_at_shared_address(mesh(node))) == (16, 12)
     beat(node)
-    assert (len(mesh(node)), count_at_shared_address(mesh(node))) == (6, 2), "above D_high they go first"
+    assert (len(mesh(node)), count_at_shared_address(mesh(node))) == (6, 2), (
+        "above D_high members with lent places are pruned first"
+    )
 
 
 @pytest.mark.parametrize("address", [SHARED_ADDRESS, ""])

@@ -1,6 +1,6 @@
-"""A few real routers, random events, hostile peers: what must always hold.
+"""Random events for a few routers of each kind and a hostile peer: invariants of state and actions.
 
-Links deliver in order. The only peer that is no router is `mallory`, which sends anything at all.
+Links deliver in order. The peer `mallory` is no router; it sends any RPC.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Network(RuleBasedStateMachine):
             self.connect_all()
 
     def connect_all(self):
-        """Everyone knows everyone, is in a topic, and has had a heartbeat."""
+        """Connect all peers; each router joins a topic and has a heartbeat."""
         for name in PEERS:
             self.join_or_leave(name, "news")
         for index, one in enumerate(PEERS):
@@ -241,7 +241,7 @@ class Network(RuleBasedStateMachine):
 
     @rule()
     def run_until_idle(self):
-        """Everything arrives, and the talking comes to an end."""
+        """Deliver all RPCs in flight and those that they cause; fail if that takes more than 200 rounds."""
         for _ in range(200):
             waiting = sorted(pair for pair, queue in self.in_flight.items() if queue)
             if not waiting:
@@ -249,7 +249,7 @@ class Network(RuleBasedStateMachine):
             for source, destination in waiting:
                 self.feed(destination, RpcReceived(source, self.in_flight[source, destination].popleft()))
         else:
-            raise AssertionError("the routers never stop talking")
+            raise AssertionError("the routers still send RPCs after 200 rounds")
 
     @invariant()
     def state_is_bounded_and_consistent(self):

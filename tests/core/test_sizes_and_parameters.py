@@ -1,4 +1,4 @@
-"""Encoded sizes against real protobuf; parameters against their rules; randomness against pinned values."""
+"""Sizes of encoded RPCs (compared with protobuf's library), rules for parameters, and recorded values of draws."""
 
 from __future__ import annotations
 

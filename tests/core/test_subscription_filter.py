@@ -1,4 +1,4 @@
-"""Subscriptions to topics that a router does not use; go-libp2p-pubsub's own cases and their numbers.
+"""Subscriptions to topics that a router does not allow: cases and numbers of go-libp2p-pubsub.
 
 Rules: SHELL-8.
 """
@@ -122,7 +122,7 @@ def test_a_name_is_allowed_as_it_stands_whatever_its_characters():
 
 
 def test_no_name_makes_a_glob_slow():
-    """With a matcher that goes back and tries again this would not end."""
+    """A matcher with backtracking would not end."""
     found = router(allowed_topics=["*a" * 30 + "b"])
     assert not found.allows("a" * 2_000 + "!")
 

@@ -1,4 +1,4 @@
-"""Tests of what implementations do otherwise than v1.1: each parameter off and on, by the presets that choose it."""
+"""Differences of implementations from v1.1: each parameter off and on, by the presets that choose it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MISBEHAVIOUR = {"misbehaviour_weight": -1, "misbehaviour_decay": 0.99, "decay_in
 
 
 def preset_driver(name: str, **given) -> RouterDriver:
-    """A router of a preset with a score that the test can move, in the topic `t`; heartbeats far away."""
+    """Return a router of a preset in the topic `t`. Application scores and misbehaviour count; the first heartbeat is
+    after ten minutes."""
     values = {**preset_values(PRESETS, name, {})[1], "first_heartbeat_ms": 600_000}
     return RouterDriver(**{**values, "score": score_table(**MISBEHAVIOUR), **given})
 
@@ -49,7 +50,7 @@ def test_a_graft_before_the_subscription(name, grafted, pruned):
 
 @pytest.mark.parametrize("name", ["go", "rust", "js", "nim", "jvm"])
 def test_a_graft_before_the_subscription_in_a_backoff_is_misbehaviour(name):
-    """Rules: BACKOFF-7. The subscription is looked at last."""
+    """Rules: BACKOFF-7. The backoff is checked before the subscription."""
     driver = preset_driver(name)
     driver.connect("p", topics=())
     driver.router.strategy.mesh.obey_backoff("p", Prune(TOPIC, 60))
@@ -240,7 +241,7 @@ def test_the_order_in_which_parts_of_an_rpc_are_handled(name, kinds):
 
 @pytest.mark.parametrize(("name", "accepted"), [("go", 20), ("rust", 20), ("js", 20), ("jvm", 10)])
 def test_the_ihaves_of_one_rpc(name, accepted):
-    """Rules: GOSSIP-14. jvm counts those of topics that it is in."""
+    """Rules: GOSSIP-14. jvm counts IHAVEs, of joined topics only; others count RPCs."""
     driver = preset_driver(name)
     driver.connect("p")
     elsewhere = [IHave("elsewhere", (f"e{number}",)) for number in range(5)]
@@ -263,7 +264,7 @@ def test_ihaves_of_many_rpcs(name, rpcs):
 
 @pytest.mark.parametrize(("name", "topics"), [("go", 3), ("js", 2)])
 def test_the_ids_of_all_ihaves_of_an_rpc(name, topics):
-    """Rules: GOSSIP-8. js looks at `max_ids_per_ihave` of them together; of the second IHAVE at what is left."""
+    """Rules: GOSSIP-8. `max_ids_per_ihave` bounds the ids of all IHAVEs together in js, of each IHAVE in others."""
     joined = ("t1", "t2", "t3")
     driver = preset_driver(name, joined=joined, max_ids_per_ihave=4, max_ids_per_iwant=100)
     driver.connect("p", topics=joined)
@@ -278,7 +279,7 @@ def test_the_ids_of_all_ihaves_of_an_rpc(name, topics):
 @pytest.mark.parametrize(("name", "broken"), [("go", 0), ("rust", 0), ("jvm", 1)])
 @pytest.mark.parametrize("again", [False, True])
 def test_copies_that_keep_a_promise(name, broken, again):
-    """Rules: PROMISE-2. jvm waits for the peer that was asked, whose copy may come second."""
+    """Rules: PROMISE-2. In jvm only a copy of the asked peer keeps the promise, and it may come second."""
     driver = preset_driver(name, first_heartbeat_ms=1_000)
     driver.connect("p", "q")
     driver.receive("p", IHave(TOPIC, ("m",)))
@@ -291,7 +292,7 @@ def test_copies_that_keep_a_promise(name, broken, again):
 
 @pytest.mark.parametrize(("name", "beats"), [("go", 75), ("js", 75), ("rust", 61)])
 def test_when_a_peer_is_grafted_again(name, beats):
-    """Rules: BACKOFF-2. go and js wait until they forget the backoff, in each fifteenth heartbeat."""
+    """Rules: BACKOFF-2. go and js graft only after they delete the backoff, which each fifteenth heartbeat does."""
     driver = preset_driver(name, first_heartbeat_ms=1_000)
     driver.connect("p")
     driver.graft("p")

@@ -1,4 +1,4 @@
-"""Plays the scripts of this folder: real routers, connected by links that deliver only by command.
+"""Scripts of this folder: conversations of real routers, connected by links that deliver only by command.
 
 A script has prose (lines that start with `#`), commands (lines that start with `> `) and, after each command, the
 actions of the routers that it caused, or `(nothing)`. Time is in milliseconds and advances only by command.
@@ -14,7 +14,7 @@ actions of the routers that it caused, or `(nothing)`. Time is in milliseconds a
     join|leave NAME TOPIC
     parts NAME TOPIC supports|requests the application `WholeMessages` uses partial messages of the topic
     part NAME TOPIC GROUP              the application publishes parts of a group
-    publish NAME TOPIC ID [BYTES]      the application publishes a message of this size
+    publish NAME TOPIC ID [BYTES]      the application publishes a message of this size, by default that of its ID
     deliver                            deliver all RPCs in flight, and those that they cause, until none is left
     drop A B                           lose all RPCs in flight from A to B
     fail A B                           report to A that its RPCs in flight to B could not be sent

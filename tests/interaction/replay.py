@@ -1,9 +1,9 @@
-"""A conversation as a run of the simulator: its commands at times, and the rows of the trace after each.
+"""Replay of a conversation as a run of the simulator, with the rows of the trace after each command.
 
-This works for conversations in which all peers are routers with kernels that connect before the first delivery, and
-in which no draw matters: draws depend on the names of peers, which are numbers in a run. Until `deliver`, all RPCs
-are in flight, because commands are a millisecond apart. The heartbeats of a node are at the script's `beat` commands:
-the first by a parameter, the others because `beat` advances the script's clock to the time at which they are due.
+A conversation can be replayed if all its peers are routers with kernels, if they connect before the first delivery,
+and if no draw matters: draws depend on the names of peers, which are numbers in a run. Until `deliver`, all RPCs are
+in flight, because commands are a millisecond apart. The heartbeats of a node are at the script's `beat` commands: the
+first by a parameter, the others because `beat` advances the script's clock to the time at which they are due.
 
 A trace has less than a conversation shows: of IHAVE and IWANT only the number of ids, of PRUNE only the topic.
 """
@@ -56,7 +56,7 @@ class Replay:
         self._starts_ms = [0]
         """Start times of the commands; all commands until the first `deliver` are one."""
         self.expected: list[list[str]] = [[]]
-        """The sorted lines of the conversation after each of these commands."""
+        """The sorted lines of the conversation after the command of each start time."""
         conversation = Conversation()
         for line in script.splitlines():
             if line.startswith("> ") and line.split()[1] not in WITHOUT_EFFECT:
@@ -85,7 +85,7 @@ class Replay:
 
     def _connect(self, one: str, other: str) -> None:
         if self._has_delivered or {one, other} - set(self._routers):
-            raise Unplayable("connections are there from the start, and between routers")
+            raise Unplayable("connections must be made before the first deliver, and between routers")
         self._dials.append((one, other))
 
     def _join(self, name: str, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Every script of this folder says what the routers do. `RENEW=1 pytest tests/interaction` writes it again."""
+"""Each script of this folder shows what its routers do. `RENEW=1 pytest tests/interaction` records it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 def play(script: str) -> str:
-    """The script with what its commands cause, and nothing of what stood there before."""
+    """Return the script with the actions that its commands cause now."""
     conversation = Conversation()
     lines: list[str] = []
     for line in script.splitlines():

@@ -1,4 +1,4 @@
-"""Both engines do what a conversation says, where its peers are all routers and have kernels."""
+"""Both engines reproduce each conversation that can be replayed (see `replay.py`)."""
 
 from __future__ import annotations
 

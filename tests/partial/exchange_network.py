@@ -1,4 +1,4 @@
-"""Applications that exchange parts, with the state that routers keep for them, and RPCs that arrive in any order."""
+"""A network of applications that exchange parts, with the state that routers keep for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOPIC = "columns"
 
 
 class ExchangeNetwork:
-    """A network of applications. `links` are pairs of connected peers; the RPCs of a link keep their order."""
+    """Applications and their links. `links` are pairs of connected peers; the RPCs of a link keep their order."""
 
     def __init__(self, applications, links=None, supports=(), outside=()):
         self.applications = dict(enumerate(applications))
@@ -20,9 +20,9 @@ class ExchangeNetwork:
         self.supports = set(supports)
         """Peers that send parts and request none."""
         self.outside = set(outside)
-        """Links whose first peer does not have the second in its mesh: it only sends about groups that are known."""
+        """Links (sender, receiver) whose receiver is not in the sender's mesh; it gets only groups in `known`."""
         self.known = {}
-        """Last metadata received, last metadata sent and note, by node, peer and group."""
+        """By node, peer and group: the last metadata received, the last metadata sent, and the note."""
         self.in_flight = {link: deque() for link in sorted(self.links)}
         self.sent = []
         self.wholes = []

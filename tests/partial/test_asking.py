@@ -1,4 +1,4 @@
-"""Each lacking part is asked of one peer that offers it, and of another when it does not come."""
+"""Requests for each missing part from one peer that offers it, and from another peer when the part does not come."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_first_peer_that_offers_a_part_is_asked_for_it():
 
 
 def test_metadata_are_two_bitlists_as_in_ethereums_columns():
-    """00: neither there nor wanted, 01: wanted, 10: there (ethereum/consensus-specs, partial columns)."""
+    """Bits of a part: 00 is neither held nor wanted, 01 wanted, 10 held (ethereum/consensus-specs)."""
     exchange = create_exchange()
     exchange.add(TOPIC, GROUP, counted(GROUP, [0], 8))
     exchange.received(claim_message(0b11), "p")
@@ -113,7 +113,7 @@ def test_a_whole_message_ends_all_requests():
 
 
 def test_state_about_offers_of_peers_is_bounded():
-    """Groups of which there are no parts give way to each other, before those of which there are some."""
+    """Groups without parts are removed before groups with parts."""
     exchange = create_exchange(max_groups=2)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0], 8))
     exchange.received(claim_message(ALL), "p")
@@ -129,7 +129,7 @@ def test_state_about_offers_of_peers_is_bounded():
 
 
 def test_with_bitmaps_messages_become_whole_although_all_peers_send_all_parts():
-    """All peers send the parts that a bitmap lacks: parts come more than once, and the message is whole once."""
+    """A bitmap cannot request single parts, so all peers send all missing parts. The message is whole once."""
     form = counted_parts(8, 8, Bitmap())
     network = ExchangeNetwork([PartsExchange(form, asks=Asking.ONE) for _ in range(3)])
     for node in (1, 2):
@@ -166,7 +166,7 @@ def test_each_part_is_requested_from_at_most_one_peer(steps):
 
 
 def test_no_peer_is_asked_for_ever():
-    """Four peers that promise and never send are asked once each."""
+    """Each of four peers that offer a part and do not send it is asked once, for two heartbeats."""
     asks = Asks()
     for peer in "pqrs":
         asks.offered(peer, 1, ALL)

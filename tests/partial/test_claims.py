@@ -1,4 +1,4 @@
-"""Claims about parts go through their bytes, and what is not theirs is refused."""
+"""Claims about parts survive a round trip, and other bytes are refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_bitlist_of_another_length_is_refused():
 
 
 def test_the_parts_of_the_interoperability_tests_count_up():
-    """Part 0 begins with the group's number, part 1 goes on after 128 numbers; the count wraps around."""
+    """Part 0 begins with the group's number, and each part has 128 numbers of 8 bytes; after the largest comes 0."""
     parts = counted(group_named(7), (0, 1))
     assert parts[0][:16] == bytes(7) + b"\x07" + bytes(7) + b"\x08"
     assert parts[0][-8:] == (7 + 127).to_bytes(8, "big")

@@ -1,4 +1,4 @@
-"""Parts are exchanged until everybody has all, none twice over one link, and hostile input changes nothing."""
+"""Exchange of parts until all nodes have all parts, no part twice over one link. Hostile input changes nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def held_parts(network, node, group=GROUP):
 
 
 UNKNOWN_GROUP = None
-"""The parts that a node has of an unknown group."""
+"""In place of a node's parts: the node does not know the group."""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ UNKNOWN_GROUP = None
 )
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_peers_give_each_other_what_they_lack(starts, parts_sent, first):
-    """go's cases by their names. Whatever is there, each says once what it has."""
+    """go's cases by their names. In all cases each peer sends its metadata once."""
     network = exchange_network(2)
     for node in (first, 1 - first):
         if starts[node] is not UNKNOWN_GROUP:
@@ -85,7 +85,7 @@ def test_a_peer_that_gets_metadata_from_outside_its_mesh_gets_all_parts():
 
 
 def test_each_of_two_pushes_a_message_of_its_own_eagerly():
-    """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes. No peer has to ask."""
+    """go: h1 has all the data and eager pushes. h2 has the next message also eager pushes."""
     network = ExchangeNetwork([PartsExchange(FORM, eager=True) for _ in range(2)])
     groups = [group_named(1), group_named(2)]
     for node, group in enumerate(groups):
@@ -143,7 +143,7 @@ def test_a_peer_that_requests_no_parts_gets_none_and_sends_all():
 
 
 def test_an_eager_source_needs_no_question():
-    """Its parts go out with the first RPC; without, the metadata of both goes first."""
+    """Its first RPC has the parts. Other sources exchange metadata first."""
     network = ExchangeNetwork([PartsExchange(FORM, eager=True), PartsExchange(FORM)])
     add_parts(network, 0, ALL)
     assert [(partial.parts is not None, partial.metadata) for _, _, partial in network.sent] == [(True, b"\xff")]
@@ -161,7 +161,7 @@ def test_eager_sources_push_nothing_for_gossip():
 
 @st.composite
 def networks(draw):
-    """A connected network, and who has which parts at the start: together they have some, or all."""
+    """Return the links of a connected network, and the parts of each node at the start."""
     count = draw(st.integers(2, 6))
     links = {(node, draw(st.integers(0, node - 1))) for node in range(1, count)}
     more = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda link: link[0] != link[1])
@@ -200,7 +200,7 @@ def test_all_nodes_get_all_parts_in_any_network_and_order(network, data, claims,
 @pytest.mark.parametrize("claims", [Bitmap(), Bitlists()])
 @pytest.mark.parametrize("asks", Asking)
 def test_an_exchange_ends_although_no_peer_has_all_parts(asks, claims):
-    """With bitmaps, who asks one peer for each part took its own silence about a part for news, and so for ever."""
+    """Before, with bitmaps, nodes that request each part from one peer exchanged metadata without end."""
     form = counted_parts(8, 8, claims)
     for seed in range(50):
         random = Random(seed)
@@ -261,7 +261,7 @@ def test_a_repeated_part_brings_no_credit_and_is_answered_to_its_sender_only():
 
 
 def test_known_parts_are_added_when_a_group_is_first_seen():
-    """Seven of eight parts came by another way; peers get metadata, and one part is requested."""
+    """Seven of eight parts are known from elsewhere. Peers get metadata, and one part is missing."""
     known = counted(GROUP, range(7))
     exchange = PartsExchange(FORM, known=lambda topic, group: known if group == GROUP else {})
     assert exchange.received(Partial(TOPIC, GROUP, None, b"\xff"), 3) == Outcome((PublishPartial(TOPIC, GROUP),))
@@ -290,7 +290,7 @@ def test_the_oldest_group_goes_when_there_are_too_many():
 
 
 def test_remembered_senders_are_bounded():
-    """Nothing is kept about further peers: they may be sent a part that they have, and take no memory."""
+    """Further peers are not remembered as senders, so they may get a part that they have."""
     exchange = PartsExchange(FORM)
     exchange.add(TOPIC, GROUP, counted(GROUP, [0]))
     partial = Partial(TOPIC, GROUP, FORM.encode(GROUP, counted(GROUP, [0])), None)
@@ -320,7 +320,7 @@ def test_own_parts_must_be_valid():
 
 
 def test_a_peer_that_wants_less_is_sent_no_more():
-    """Two bitlists tell lacking from wanting, as Ethereum's columns do."""
+    """Two bitlists distinguish missing from wanted parts, as Ethereum's columns do."""
     claims = Bitlists()
     form = counted_parts(8, 8, claims)
     exchange = PartsExchange(form)

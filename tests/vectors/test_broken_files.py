@@ -1,4 +1,4 @@
-"""Files that are no files of vectors: one line says the file, the place and what is allowed; and work is bounded."""
+"""Invalid files of vectors, reported in one line with file, field and allowed values; bounds of work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fault(text: bytes) -> str:
 
 
 def changed(*path: str | int, to: Any = None) -> bytes:
-    """The sound file with another value at a place; None takes the key away."""
+    """Return the valid file with another value at a path; None removes the key."""
     made = deepcopy(VALID)
     place: Any = made
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""A vector of a router holds only if it does what is expected of it in every step, and nothing else."""
+"""A vector of a router holds only if the router does the expected in each step, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = {"D": 1, "Dlo": 1, "Dhi": 2, "Dscore": 0, "Dout": 0, "Dlazy": 2}
 
 
 def valid_vector() -> dict[str, Any]:
-    """A PRUNE in step 3, a message in step 4, a drawn GRAFT in step 8, gossip in step 11."""
+    """Return a vector of 11 steps: connections, a join, a PRUNE, a message, a heartbeat and a GRAFT in backoff."""
     script = RouterScript("one", "v1.1", "One.", **SMALL, FloodPublish=False, Score=MISBEHAVIOUR)
     script.connect("A")
     script.join()
@@ -32,7 +32,7 @@ STEPS = [step["event"] for step in VALID["steps"]]
 
 
 def fault(number: int, **expect: Any) -> str | None:
-    """Return what is found when something else is expected of a step; None takes it away."""
+    """Return the fault of the valid vector with other expectations of a step; None removes an expectation."""
     vector = deepcopy(VALID)
     expected = {**vector["steps"][number].get("expect", {}), **expect}
     vector["steps"][number]["expect"] = {name: value for name, value in expected.items() if value is not None}
@@ -121,7 +121,7 @@ def test_invalid_parameters_are_refused():
 
 
 def test_a_script_with_an_ambiguous_outcome_is_refused():
-    """Which of two peers sent the IWANT's answer is not what a vector can say."""
+    """The effect of the GRAFT in step 5 depends on the draw of the JOIN, which a vector cannot express."""
     script = RouterScript("two", "v1.1", "Two.", **SMALL, FloodPublish=False)
     script.connect("AB")
     script.join()

@@ -1,4 +1,4 @@
-"""A vector of scores holds only if every score, and every part that is named, is as expected after every step."""
+"""A vector of scores holds only if each score, and each named part of a score, is as expected after each step."""
 
 from __future__ import annotations
 

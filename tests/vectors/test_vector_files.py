@@ -1,4 +1,4 @@
-"""The vectors of this project: they are what their generator makes, they hold, and they say what they promise."""
+"""The vectors of this project: they equal their generator's output, they hold, and their page describes them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_vectors_hold(file, implementation):
 
 
 def test_go_differs_where_the_files_say_so_and_only_there():
-    """Run as the specification, what is expected of go does not hold where it differs."""
+    """Where a step has an expectation for go, it differs from that of the specification."""
     for file in FILES:
         found = read_vectors(file)
         if found["kind"] == "score":

@@ -1,4 +1,4 @@
-"""The part of Ed25519 that is needed to sign with points of any order."""
+"""The parts of Ed25519 with which a test signs with points of any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All checks of one message of a peer; when a node receives messages, it does them in two steps."""
+"""All checks of a received message in one call. A node makes these checks in two steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts of other implementations on the messages of `message_corpus.py`, one line for each message."""
+"""The file with the verdicts of other implementations on the messages of `message_corpus.py`, one line each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from message_corpus import Case
 FILE = Path(__file__).with_name("message_verdicts.txt")
 LANGUAGES = ("go", "rust", "js")
 ACCEPTED, REFUSED, UNREADABLE = "+", "-", "x"
-"""Accepted and forwarded; refused, with a penalty for the sender; refused with the whole RPC."""
+"""Accepted and forwarded; refused with a penalty for the sender; unreadable, as is the whole RPC."""
 _UNASKED = "?"
 
 Verdicts: TypeAlias = dict[str, dict[str, str]]
@@ -24,7 +24,7 @@ def digest(case: Case) -> str:
 
 
 def read_lines() -> list[tuple[str, str, str]]:
-    """Return digest of the bytes, verdicts (a letter for each language) and name of each message."""
+    """Return for each message the digest of its bytes, its verdicts (a character for each language) and its name."""
     lines = FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else []
     return [tuple(line.split(" ", 2)) for line in lines if not line.startswith("#")]  # pyright: ignore[reportReturnType]
 

@@ -1,4 +1,4 @@
-"""Message classes of protobuf's own library, from the declarations in protobuf_messages.toml."""
+"""Message classes of the protobuf library, from the declarations in protobuf_messages.toml."""
 
 from __future__ import annotations
 

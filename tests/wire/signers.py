@@ -1,6 +1,6 @@
-"""Keys of every kind and size, usual or not, whose signatures are deterministic.
+"""Keys of all kinds and of usual and unusual sizes, with deterministic signatures.
 
-Nonces and primes come from hashes, so that a corpus made from these keys is always the same.
+Nonces and primes come from hashes, so a corpus from these keys is always the same.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def bit_string(body: bytes, unused: int = 0) -> bytes:
 
 
 def digest_info(content: bytes) -> bytes:
-    """Return the content's SHA-256 with its name, as RSA signs it."""
+    """Return the DigestInfo that RSA signs: the name of SHA-256 and the digest of the content."""
     return bytes.fromhex("3031300d060960864801650304020105000420") + sha256(content).digest()
 
 

@@ -1,4 +1,4 @@
-"""Episub's parts as bytes: against the protobuf library, the core's sizes, limits and hostile bytes."""
+"""Encoded parts of episub: compared with the protobuf library and the core's sizes; limits and hostile bytes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_long_announcements_and_grafts_are_split():
 
 
 def test_short_field_numbers_of_older_nodes_are_read():
-    """Experimental fields had numbers below 0x200000 once."""
+    """Experimental fields once had numbers below 0x200000."""
     part = episub_parts.EpisubGraft("t", (b"1",))
     message = Message(b"id", "t", b"data", encoded=None, hops=3)
     rpc = Rpc((), (message,), Control(extensions=(Extension(FIRST_EXTENSION_FIELD, b"x"),), episub=(part,)))

@@ -1,6 +1,6 @@
-"""Our verdict on each message of the corpus, compared with the recorded ones of go, rust and js.
+"""Hearsay's verdict on each message of the corpus, compared with the recorded verdicts of go, rust and js.
 
-`interop/test_message_verdicts.py` asks them again.
+`interop/test_message_verdicts.py` records them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def cases() -> list[Case]:
 
 
 def decoded(case: Case) -> Message | None:
-    """The last message of the RPC."""
+    """Return the last message of the RPC; None if there is none."""
     messages = decode_rpc(case.rpc, by_author, RpcLimits()).rpc.messages
     return messages[-1] if messages else None
 
 
 def reason(case: Case) -> Reason | None:
-    """Why it is refused. A message that cannot be read is left out without blame; such an RPC is an offence."""
+    """Return the reason of a refusal, or None. An unreadable message is left out without blame; an unreadable RPC is
+    an offence."""
     try:
         message = decoded(case)
     except WireError:
@@ -48,7 +49,7 @@ def test_the_corpus_is_the_one_with_recorded_verdicts(cases):
 
 
 def test_messages_accepted_here_are_accepted_by_all(cases):
-    """Only relayed messages count: not the RPC around one, nor unknown fields where messages have no signatures."""
+    """Only relayed bytes count: neither other fields of the RPC, nor unknown fields of unsigned messages."""
     verdicts = read_verdicts()
     for case in cases:
         if case.before or case.after or reason(case) is not None:
@@ -57,8 +58,8 @@ def test_messages_accepted_here_are_accepted_by_all(cases):
             assert (case.name, [verdicts[name][case.name] for name in LANGUAGES]) == (case.name, [ACCEPTED] * 3)
 
 
-ON_PURPOSE = (
-    "the id of the key",  # a key in a form that all read and that none writes
+REFUSED_ON_PURPOSE = (
+    "the id of the key",  # a key in a form that all implementations read and none writes
     "ed25519, a key",  # of small order, or in a second encoding
     "ed25519, R of small order",
     "rsa with exponent",  # above 65537: work grows with it
@@ -72,11 +73,12 @@ def test_messages_accepted_by_all_are_accepted_here(cases):
         for case in cases
         if reason(case) is not None and all(verdicts[name][case.name] == ACCEPTED for name in LANGUAGES)
     ]
-    assert [name for name in refused if not any(part in name for part in ON_PURPOSE)] == []
+    assert [name for name in refused if not any(part in name for part in REFUSED_ON_PURPOSE)] == []
 
 
 def test_blamed_messages_are_accepted_by_none(cases):
-    """An RPC is its sender's own. js reads some that go and rust cannot read, and writes none of them."""
+    """Cases with other fields of the RPC are compared with go and rust only: js reads some that they cannot read, and
+    writes none of them."""
     verdicts = read_verdicts()
     taken = [
         (case.name, name)

@@ -1,4 +1,4 @@
-"""RPCs as bytes: against the protobuf library, against the sizes the core computes, against hostile bytes."""
+"""Encoded RPCs: compared with the protobuf library and the sizes of the core; limits and hostile bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures: policies, what is covered, what forwarding keeps."""
+"""Signatures: policies, the signed bytes, and the bytes that forwarding keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALICE, BOB = (PrivateKey.from_seed(bytes([number]) * 32) for number in (1, 2))
 
 
 def received(data):
-    """The message in these bytes, as a peer's."""
+    """Return the message in these bytes, as received from a peer."""
     (message,) = decode_rpc(bytes_field(2, data), by_author, RpcLimits()).rpc.messages
     return message
 
@@ -57,7 +57,7 @@ def test_sequence_numbers_count_up_from_the_start():
 
 
 def test_a_signature_of_a_message_without_a_data_field_is_valid():
-    """js-libp2p leaves out an empty data field; encoding it again would break the signature."""
+    """js-libp2p leaves out an empty data field; a new encoding with this field would break the signature."""
     signed = bytes_field(1, peer_id_of(ALICE.public)) + bytes_field(3, b"12345678") + bytes_field(4, b"t")
     data = signed + bytes_field(5, ALICE.sign(b"libp2p-pubsub:" + signed))
     assert fault_of(received(data), STRICT) is None
@@ -77,7 +77,7 @@ UNKNOWN_FIELDS = {
 
 @pytest.mark.parametrize("more", UNKNOWN_FIELDS.values(), ids=UNKNOWN_FIELDS)
 def test_a_signed_message_with_unknown_fields_is_refused_without_blame(more):
-    """go verifies the signature with the unknown fields and relays them. rust drops them before it verifies."""
+    """go verifies signatures with the unknown fields and relays these fields; rust drops them before verification."""
     message = Author(ALICE, 1).write("t", b"data", STRICT)
     bare = encode_message(replace(message, signature=None, encoded=None))
     for signed in (bare, bare + more):
@@ -167,7 +167,7 @@ def test_a_wrong_signature_is_blamed():
 
 
 def test_a_key_next_to_an_inlined_one_is_refused_without_blame():
-    """go refuses a key that it cannot read. rust takes the one in the peer id then."""
+    """go refuses a message whose key it cannot read; rust uses the key in the peer id."""
     message = Author(ALICE, 1).write("t", b"data", STRICT)
     assert fault_of(replace(message, key=ALICE.public.encoded), STRICT) is None
     for key in (b"", b"junk", BOB.public.encoded, bytes_field(2, ALICE.public.data) + varint_field(1, 1)):

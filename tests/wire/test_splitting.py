@@ -1,4 +1,4 @@
-"""Splitting: every piece within the limit, nothing lost, nothing added, order kept."""
+"""Splitting of large RPCs: pieces are within the limit, and have the parts of the RPC in their order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = ("graft", "prune", "extensions", "features")
 
 
 def united_ids(rpc_list, kind):
-    """(topic, id) of every id in order."""
+    """Return the topic and id of each id of a kind of control part, in order."""
     return [
         (getattr(part, "topic", None), known)
         for rpc in rpc_list
@@ -80,7 +80,7 @@ def test_a_long_ihave_is_cut_between_ids():
 
 
 def control_bytes(rpc: Rpc) -> int:
-    """Return what go counts: subscriptions and control."""
+    """Return the bytes that go's limit counts: those of subscriptions and control."""
     return len(encode_rpc(replace(rpc, messages=(), partial=None, test=None)))
 
 
@@ -96,7 +96,7 @@ def test_subscriptions_and_control_have_a_limit_of_their_own(rpc, limit):
 
 
 def test_a_hello_beyond_gos_limit_of_control_is_split():
-    """go-libp2p-pubsub v0.19 takes 512 KiB of subscriptions and control, and 1 MiB of all."""
+    """go-libp2p-pubsub v0.19 resets the stream above 512 KiB of subscriptions and control, or 1 MiB in all."""
     hello = Rpc(tuple(Subscription(f"topic/{number:040}", True) for number in range(12_000)))
     assert 512 << 10 < control_bytes(hello) < 1 << 20
     pieces, _ = split_rpc(hello, 1 << 20)

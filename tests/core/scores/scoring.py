@@ -1,4 +1,4 @@
-"""A scorer that tests call directly, as go's own tests call theirs."""
+"""Functions for tests that call a scorer directly, as go's tests do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deliver(made: Scorer, peer: str, count: int, now: int = 0, prefix: str = "")
 
 
 def sizes(made: Scorer) -> dict[str, int]:
-    """Return the sizes of the collections that peers can make grow. None is above its limit."""
+    """Return the sizes of the collections that peers can make grow; fail if a size is above its limit."""
     own, peers = made._parameters, made._peers.values()
     bounded = {
         "delivery records": (len(made._deliveries), own.max_deliveries),

@@ -1,4 +1,4 @@
-"""Decays made from times are the doubles nearest to the exact roots."""
+"""Decay factors from times: the doubles that are nearest to the exact roots."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hearsay.core.scores.declarations import decay_over
 
 
 def is_nearest(found: float, ticks: int, zero: float) -> bool:
-    """In integers: the root lies between the middles to the neighbours."""
+    """Return whether the exact root lies between the middles to both neighbouring doubles, in exact arithmetic."""
     low = (Fraction(found) + Fraction(nextafter(found, 0))) / 2
     high = (Fraction(found) + Fraction(nextafter(found, 1))) / 2
     return low**ticks <= Fraction(zero) <= high**ticks
 
 
 def test_an_hour_of_seconds():
-    """go's own test."""
+    """go's test."""
     assert decay_over(3600, 0.01) == 0.9987216039048303
 
 

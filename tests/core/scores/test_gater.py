@@ -1,6 +1,6 @@
-"""The gater: what go's test expects (peer_gater_test.go), the chance, and the bounds.
+"""The gater: the expectations of go's test (peer_gater_test.go), the chance of a peer, and bounds.
 
-Streams that end one way only are go's plumbing; here a peer is connected or it is not.
+go also tests streams that end in one direction only. Here a peer is connected or not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def let_in(gater: Gater, peer: str = "A", now: int = 0, draws: int = 1000) -> in
 
 
 def active_gater(bad: int = 100) -> Gater:
-    """The node turned messages away; A sent `bad` messages that were ignored, and as many invalid ones."""
+    """Return the gater of a node that has throttled messages. A sent `bad` ignored and `bad` invalid messages."""
     gater = Gater(PARAMETERS)
     gater.connect("A", ADDRESS)
     gater.validate()
@@ -78,7 +78,7 @@ def test_all_messages_are_let_in_after_a_quiet_time():
 
 
 def test_all_messages_are_let_in_below_the_threshold():
-    """2 of 21 are below a tenth, 2 of 20 are not. Rules: GATER-1."""
+    """2 throttled of 21 messages are below a tenth, 2 of 20 are not. Rules: GATER-1."""
     gater = active_gater()
     for _ in range(19):
         gater.validate()

@@ -1,4 +1,4 @@
-"""Promises of IWANT: what go's tests expect (gossip_tracer_test.go), the choices, and the bounds."""
+"""Promises of IWANT: the expectations of go's tests (gossip_tracer_test.go), tracked ids, and bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask(made: IwantPromises, peer: str, ids: list[str], now: int = 0) -> None:
 
 
 def test_broken_promises():
-    """One of three peers is not looked at. Rules: PROMISE-1, PROMISE-3, PROMISE-4."""
+    """The promises of one of three peers are dropped. Rules: PROMISE-1, PROMISE-3, PROMISE-4."""
     made = promises(followup_us=100 * MS)
     for peer in "ABC":
         ask(made, peer, IDS)

@@ -1,4 +1,4 @@
-"""The named sets: their numbers, as others publish or compute them."""
+"""Numbers of the named score sets, as their sources publish or compute them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_thresholds(name, thresholds):
     ],
 )
 def test_ethereum(validators, topic, first, mesh, invalid):
-    """51 000 are the validators of the published values."""
+    """Published values are those for 51 000 validators."""
     made = named_set("ethereum", validators).topics[topic]
     close = pytest.approx
     found = made.first_deliveries_weight, made.first_deliveries_decay, made.first_deliveries_cap
@@ -92,7 +92,8 @@ def test_ethereum_as_a_whole():
 
 @pytest.mark.parametrize("topic", [BLOCK, AGGREGATE, SUBNET])
 def test_silence_in_one_topic_outweighs_all_others_with_ethereums(topic):
-    """Active and silent it costs 107.5, and all others together give 53.75 at most. Rules: SCORE-3."""
+    """An active peer that delivers nothing in a topic loses 107.5; all other topics together give at most 53.75.
+    Rules: SCORE-3."""
     made = scorer_of("ethereum", topic)
     made.connect("A")
     made.graft("A", topic, 0)
@@ -120,7 +121,7 @@ def test_filecoin():
 
 
 def test_lighthouse_does_not_make_up_for_rare_messages():
-    """Missing deliveries are squared with the topic's weight alone, for 1 000 000 validators (Lighthouse, 2026)."""
+    """The largest deficits of mesh deliveries, for 1 000 000 validators (Lighthouse, 2026)."""
     made = named_set("lighthouse")
     lost = {
         topic: made.topics[topic].topic_weight
@@ -139,7 +140,7 @@ def test_lighthouse_does_not_make_up_for_rare_messages():
 
 
 def test_a_silent_peer_in_the_evaluation_of_2020():
-    """It loses 6.25 after a minute in the mesh, and as much for good when it is pruned. Rules: SCORE-3, SCORE-4."""
+    """It loses 6.25 after a minute in the mesh, and keeps this loss after it is pruned. Rules: SCORE-3, SCORE-4."""
     made = scorer_of("hardening", "news", ANY_TOPIC)
     made.connect("A")
     made.graft("A", "news", 0)

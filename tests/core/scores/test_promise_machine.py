@@ -1,4 +1,4 @@
-"""Random calls of promises against a list of all that was asked for, and of the gater against its bounds.
+"""Random calls of promises, compared with a list of the open ones, and of the gater, whose bounds hold.
 
 Rules: PROMISE-1, PROMISE-2, PROMISE-3, PROMISE-4, PROMISE-5, GATER-3.
 """
@@ -39,7 +39,7 @@ class PromiseMachine(RuleBasedStateMachine):
         self.limits = patch.multiple(promises, MAX_PROMISES_OF_PEER=peer_limit, MAX_PROMISES=total_limit)
         self.limits.start()
         self.open: list[tuple[str, int, int]] = []
-        """Peer, message, end."""
+        """Peer, message and end of each open promise."""
 
     def teardown(self):
         self.limits.stop()

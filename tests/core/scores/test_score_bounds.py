@@ -1,4 +1,4 @@
-"""All that peers can make grow has bounds, and strangers are no errors."""
+"""Bounds of the collections that peers can make grow, and calls about unknown peers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_nothing_is_kept_of_topics_that_are_not_scored():
 
 
 def test_retained_peers_are_bounded():
-    """Many come and go to have a bad score forgotten. Rules: RETAIN-5."""
+    """Many peers connect and disconnect, so that a negative score is forgotten. Rules: RETAIN-5."""
     made = scorer("bad", "worse", peer={**KEPT, "max_retained_peers": 3})
     for peer in ("bad", "worse"):
         made.penalise(peer)
@@ -85,7 +85,7 @@ def test_retained_peers_are_bounded():
 
 
 def test_blame_of_a_disconnected_peer_does_not_extend_its_retention():
-    """Rules: RETAIN-3. Another peer, which left later, was blamed first."""
+    """Rules: RETAIN-3. B disconnects later than A, and is blamed first."""
     made = scorer("A", "B", peer={**KEPT, "retain_ms": 10_000})
     made.disconnect("A", 0)
     made.penalise("B")

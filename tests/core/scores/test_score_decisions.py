@@ -1,4 +1,4 @@
-"""Decisions of scores by their numbers, and compiled for kernels with the same bits."""
+"""Decisions of scores: their thresholds, and equal bits when they are compiled for kernels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ COMPILED: dict[Callable[..., object], tuple[st.SearchStrategy[object], ...]] = {
 
 
 def compiled(function: FunctionType) -> Callable[..., object]:
-    """With the functions of the core that it calls."""
+    """Return a function compiled by numba, together with the functions of the core that it calls."""
     scope = dict(function.__globals__)
     for name in function.__code__.co_names:
         if isinstance(scope.get(name), FunctionType):

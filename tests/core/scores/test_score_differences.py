@@ -1,4 +1,4 @@
-"""Where implementations differ: each choice in all its words, and what it changes."""
+"""Parameters in which scores of implementations differ: all their choices, and the resulting scores."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_second_prune_counts_by_parameter(deficit_counts, second_counts, score
     ("blamed", "scores"), [(InvalidCopies.ALL, [-1, -1, -4]), (InvalidCopies.MEMBERS, [-1, -1, 0])]
 )
 def test_senders_that_are_blamed_for_copies_of_invalid_messages(blamed, scores):
-    """A is first, B in the mesh, C not. Rules: DELIVERY-4."""
+    """A is the first sender, B is in the mesh, C is not. Rules: DELIVERY-4."""
     made = scorer("A", "B", "C", peer={"invalid_copies": blamed}, invalid_weight=-1.0)
     made.graft("B", TOPIC, 0)
     made.validate(TOPIC, 1, 0)
@@ -104,7 +104,7 @@ KEPT = {"retain_ms": 10_000, "misbehaviour_weight": -1, "misbehaviour_decay": 0.
     ],
 )
 def test_retained_scores_by_implementation(kept, good, bad):
-    """Both misbehaved, and the good one's deliveries outweigh it until it goes. Rules: RETAIN-1, RETAIN-3."""
+    """Both misbehave. The deliveries of `good` outweigh it until the disconnection. Rules: RETAIN-1, RETAIN-3."""
     made = scorer("good", "bad", peer={**KEPT, "retained_scores": kept}, first_weight=5.0, first_cap=9.0)
     deliver(made, "good", 1)
     for peer in ("good", "bad"):
@@ -232,7 +232,7 @@ def test_a_change_of_address_changes_the_count_of_both_addresses():
 
 @pytest.mark.parametrize(("weight", "score"), [(0, 0), (-0.5, -1)])
 def test_slow_peers(weight, score):
-    """Not squared. Rules: SCORE-10, COUNTER-2."""
+    """The excess is not squared. Rules: SCORE-10, COUNTER-2."""
     made = scorer("A", peer={"slow_peer_weight": weight, "slow_peer_threshold": 2, "slow_peer_decay": 0.5})
     made.penalise_slow("A", 4)
     made.penalise_slow("stranger")

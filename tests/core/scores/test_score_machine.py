@@ -1,5 +1,6 @@
-"""Random calls of a scorer in all its variants, also about strangers: bounds hold, order among peers is free, and
-asking for scores changes none.
+"""Random calls of a scorer with all choices of parameters, also about unknown peers.
+
+Bounds hold. The order of calls about different peers does not matter, and reading scores does not change them.
 
 Rules: SCORE-11, COUNTER-1, COUNTER-2.
 """
@@ -80,8 +81,8 @@ def scorer(differences) -> Scorer:
 
 
 class ScorerMachine(RuleBasedStateMachine):
-    """Two scorers. The second gets events of single peers later, those of the last peer first, and is asked for
-    scores only at the end.
+    """Two scorers with the same calls. Calls about a single peer reach the second one later, in reverse order of
+    peers, and its scores are read only at the end.
     """
 
     @initialize(differences=DIFFERENCES)
@@ -169,7 +170,7 @@ class ScorerMachine(RuleBasedStateMachine):
 
     @rule()
     def decay_everything(self):
-        """Except addresses and the application's ratings, when no peer is in a mesh."""
+        """When no peer is in a mesh, 60 refreshes leave only addresses and application scores."""
         now = self.now = self.now + 4_000_000
         for peer in "ABCDE":
             for topic in SCORED:

@@ -1,4 +1,4 @@
-"""The guide's tables are those of the named sets."""
+"""Tables of the guide about scores, which are generated from the named sets."""
 
 from __future__ import annotations
 

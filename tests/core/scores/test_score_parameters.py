@@ -1,7 +1,7 @@
 """Refused parameters of scores, with go's numbers (score_params_test.go of go-libp2p-pubsub v0.16.0).
 
-The application's callback that go looks for is a call here, so nothing can be missing. Thresholds that are all 0 pass
-in both modes, so they have none.
+go also tests that the application's callback is there; here it is a call, so it cannot be missing. Thresholds have no
+validation mode, since thresholds of 0 are valid in both modes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HALF = 0.5
 
 
 def wrong(make, **values) -> dict[str, str]:
-    """Return what is said of each field."""
+    """Return the reported violation of each field."""
     with pytest.raises(ParameterError) as caught:
         make(**values)
     return {violation.field: violation.rule for violation in caught.value.violations}

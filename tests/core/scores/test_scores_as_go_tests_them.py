@@ -1,4 +1,4 @@
-"""Tests of what go's tests of scores expect, with their numbers (score_test.go of go-libp2p-pubsub v0.16.0)."""
+"""Expectations and numbers of go's tests of scores (score_test.go of go-libp2p-pubsub v0.16.0)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_first_deliveries_decay():
 
 
 def test_mesh_deliveries():
-    """A is first, B copies at once, C 30 ms after the verdict. Rules: SCORE-3, ACTIVE-1, DELIVERY-1, DELIVERY-2."""
+    """A sends first, B a copy at once, C a copy after 30 ms. Rules: SCORE-3, ACTIVE-1, DELIVERY-1, DELIVERY-2."""
     made = scorer(
         "A", "B", "C", mesh_weight=-1.0, activation=SECOND, window=10 * MS, mesh_threshold=20.0, mesh_cap=100.0
     )

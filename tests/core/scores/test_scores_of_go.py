@@ -1,4 +1,4 @@
-"""go's scores after each of many calls, to the last bit (recorded by interop/go_scores/record.py)."""
+"""Scores equal go's after each of many recorded calls, bit for bit (recorded by interop/go_scores/record.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARGUMENTS = ("peer", "topic", "message", "reason", "value", "addresses")
 
 
 def scorer(recorded) -> Scorer:
-    """With go's choices where implementations differ."""
+    """Return a scorer with the recorded parameters, and with go's choices where implementations differ."""
     go = named_set("go").peer
     parameters = PeerScoreParameters(
         validation=Validation.SELECTIVE,

@@ -1,4 +1,4 @@
-"""Which table of scores is for which topic."""
+"""The table of a score set by which a topic is scored."""
 
 from __future__ import annotations
 
