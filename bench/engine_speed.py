@@ -42,7 +42,7 @@ def measure(command: list[str]) -> tuple[float, list[str]]:
 
 def main() -> None:
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print("| nodes x messages, delay | engine events/s | plain model events/s | ratio (median) | min | max |")
+    print("| nodes x messages, interval | engine events/s | model events/s | engine / model, median | least | most |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for nodes, messages, delay in CASES:
         arguments = [str(nodes), str(messages), str(delay)]

@@ -62,7 +62,9 @@ def require_host(request: Request, names: Collection[str]) -> None:
     parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
     host = parsed[1] if parsed is not None else ""
     if host not in names and host != "localhost" and not _is_address(host):
-        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another server")
+        given = request.headers.get("host", "")[:80]
+        message = f"Host {given!r} is no IP address and no name of this server; use its IP address or localhost"
+        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, message)
 
 
 def _is_address(host: str) -> bool:

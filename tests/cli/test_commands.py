@@ -281,7 +281,7 @@ def test_trace_show_and_diff(tmp_path):
     assert (equal.returncode, equal.stdout) == (0, "the traces are equal\n")
     different = hearsay("trace", "diff", tmp_path / "a", tmp_path / "c")
     assert different.returncode == 1
-    assert "part at 0.000000s" in different.stdout
+    assert "diverge at 0.000000s" in different.stdout
     missing = hearsay("trace", "show", tmp_path / "nowhere")
     assert (missing.returncode, "does not exist" in missing.stderr) == (1, True)
 

@@ -50,8 +50,8 @@ BYTES_PER_ROW = 7
               help="With --follow: time between two searches for new files.")  # fmt: skip
 @click.option("--until-complete", is_flag=True, help="With --follow: end when the run is complete.")
 @click.option("--allow-bad", is_flag=True, help="Skip unreadable runs, and exit 0 in spite of them.")
-@click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers",
-              help="answers: a table of main metrics; tracestat: format of go-libp2p-pubsub's tool.")  # fmt: skip
+@click.option("--format", "shape", type=click.Choice(["answers", "tracestat"]), default="answers", show_default=True,
+              help="answers: a table of main metrics; tracestat: the output of Go's tool tracestat.")  # fmt: skip
 @click.option("--stats", is_flag=True, help="Print the counters of Spark for each step on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:

@@ -98,11 +98,13 @@ def run() -> int:
 def completion_command(shell: str) -> None:
     """Print a completion script for SHELL. Save it to a file that your shell reads.
 
-    bash: hearsay completion bash > ~/.local/share/bash-completion/completions/hearsay
-
-    zsh: hearsay completion zsh > FOLDER/_hearsay, where FOLDER is in $fpath
-
-    fish: hearsay completion fish > ~/.config/fish/completions/hearsay.fish
+    \b
+    bash: hearsay completion bash >
+            ~/.local/share/bash-completion/completions/hearsay
+    zsh:  hearsay completion zsh > FOLDER/_hearsay
+            (FOLDER is in $fpath)
+    fish: hearsay completion fish >
+            ~/.config/fish/completions/hearsay.fish
     """
     from click.shell_completion import get_completion_class
 

@@ -26,7 +26,7 @@ STATE_INTERVAL_S = 1
 @click.command("demo")
 @click.option("--nodes", type=Whole(1, 10_000), default=300, show_default=True, help="Number of nodes.")
 @click.option("--messages", type=Whole(0, 1000), default=20, show_default=True, help="Number of messages.")
-@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of RPCs that are lost.")
+@click.option("--loss", type=Real(0, 1), default=0.05, show_default=True, help="Share of messages and gossip lost.")
 @click.option("--seed", type=Whole(0), default=1, show_default=True, help="Random seed.")
 @click.option("--out", type=GivenPath(path_type=Path), default=Path("demo-run"), show_default=True,
               help="Folder of the runs and the report.")  # fmt: skip

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 @click.option("--subscribe", multiple=True, metavar="TOPIC", help="Join a topic and print its messages.")
 @click.option("--publish", metavar="TOPIC", help="Topic for the lines of input [default: the first --subscribe].")
 @click.option("--wait", type=Real(0), metavar="SECONDS",
-              help="Maximum wait of a line for a peer of the topic [default: 30; with --subscribe: ∞].")  # fmt: skip
+              help="Maximum time that a line of input waits for a peer of its topic [default: 30; no limit with "
+              "--subscribe or --rendezvous-point].")  # fmt: skip
 @click.option("--router", metavar="NAME", default="gossipsub", show_default=True,
               help="floodsub, randomsub, meshsub, gossipsub, episub or module:attribute.")  # fmt: skip
-@click.option("--preset", metavar="NAME", help="Preset of the router [default: v1.1 or, without it, the first].")
+@click.option("--preset", metavar="NAME", help="Preset of the router [default: v1.1, or the router's first preset].")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the router.")
 @click.option("--no-sign", is_flag=True, help="Do not sign messages, and accept only unsigned ones (StrictNoSign).")
 @click.option("--message-ids", type=click.Choice(["author", "content", "data"]),
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--key", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
               help="The file with the node's key; created if it does not exist [default: a new key].")  # fmt: skip
 @click.option("--refuse-replays", type=GivenPath(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Reject replayed messages, even after a restart; FILE stores sequence numbers.")  # fmt: skip
+              help="Ignore replayed messages, also after a restart; FILE stores sequence numbers.")  # fmt: skip
 @click.option("--trace", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR", help="Write a trace to DIR.")
 @click.option("--metrics", metavar="ADDRESS",
               help="Serve metrics and health over HTTP: HOST:PORT, or PORT for this machine only.")  # fmt: skip

@@ -29,7 +29,9 @@ TUNING = "tune.toml"
               help="Output file (default for one run: RUN/report.html).")  # fmt: skip
 @click.option("--figures", type=GivenPath(path_type=Path, file_okay=False), metavar="DIR",
               help="Write figures for a paper as PNG and PDF, no report; RUNS may be a study's folder.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Explain the slowest messages even of several runs or of large ones.")
+@click.option("--explain", is_flag=True,
+              help="Explain the slowest and the least delivered messages also of several runs, and of a run with "
+              "more than a million rows.")  # fmt: skip
 @spark_options
 def command(runs: Sequence[Path | str], out: Path | None, figures: Path | None, explain: bool, where: Where) -> None:
     """Write a report of analysed runs as one HTML file, with several runs side by side.

@@ -5,6 +5,8 @@ Rules:
 * While the program imports its modules, a signal prints a line and ends the process immediately, since nothing is
   open.
 * Afterwards a signal is raised as the exception `Signalled`, so that the command closes what it has opened.
+* In a block of `first_signal` or `first_signal_of_loop`, the first signal is not raised. It is passed to a function
+  or a future, so that the command ends its work in order. A second signal is raised.
 * For a second after a signal, the same signal is ignored, so that it does not interrupt the closing. For example, the
   program `timeout` sends its signal twice: to its child, and to the process group of the child.
 * A signal that is ignored at the start stays ignored, as for `nohup` and for background jobs of a script.

@@ -62,7 +62,8 @@ def _complete_preset(_ctx: click.Context, _parameter: click.Parameter, incomplet
 @click.option("--connect", type=Whole(0, 10_000), help="Number of peers that each node dials (network.degree).")
 @click.option("--messages", type=Whole(0, MAX_NODES), help="Number of messages.")
 @click.option("--message-delay", type=Real(min=0), metavar="SECONDS", help="Time between messages.")
-@click.option("--fanout", type=Whole(1, MAX_NODES), help="Number of publishers of each message (workload.inject).")
+@click.option("--fanout", type=Whole(1, MAX_NODES),
+              help="Number of nodes that publish each message for the script (workload.inject).")  # fmt: skip
 @click.option("--seed", type=Whole(0, MAX_SEED), help="Random seed.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="reference runs every scenario; array is for large networks, with the same trace.")  # fmt: skip

@@ -102,7 +102,9 @@ def diff_command(a: Path, b: Path, context: int) -> None:
 @command.command("import")
 @click.argument("files", type=GivenPath(path_type=Path, exists=True, dir_okay=False), nargs=-1, required=True)
 @click.option("--out", type=PathOrUri(path_type=Path), metavar="DIR", required=True, help="Folder of the new run.")
-@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Format of FILES (default: by their content).")
+@click.option("--format", "wanted", type=click.Choice(FORMATS),
+              help="Format of FILES: JSON or protobuf of go-libp2p-pubsub's tracer, files of its collector traced, "
+              "or files of hermes [default: by their content].")  # fmt: skip
 @spark_options
 @click.option("--allow-bad", is_flag=True, help="Exit 0 even if some files could not be imported.")
 def import_command(

@@ -33,18 +33,23 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="TUNE.toml|SCENARIO")
 @click.option("--vary", multiple=True, metavar="SECTION.KEY=VALUES",
               help="Search values of a key: [1, 2], 4..12 or 0..1..0.1 (step 0.1); can be repeated.")  # fmt: skip
-@click.option("--aim", metavar="FIGURE", help="With --vary: the metric to optimise.")
-@click.option("--bound", "bounds", multiple=True, metavar="FIGURE<=NUMBER",
-              help="With --vary: a bound, <= or >=. With the suffix ' worst', every seed must keep it.")  # fmt: skip
+@click.option("--aim", metavar="METRIC",
+              help="With --vary: the metric to optimise, such as latency_p99_ms (minimised) or delivery_ratio "
+              "(maximised).")  # fmt: skip
+@click.option("--bound", "bounds", multiple=True, metavar="METRIC<=NUMBER",
+              help="With --vary: a bound on the mean over all seeds, such as copies_per_delivery<=6. Every seed must "
+              "keep 'delivery_ratio>=0.99 worst'. Can be repeated.")  # fmt: skip
 @click.option("--condition", metavar="SECTION.KEY=VALUES",
               help="With --vary: a key that you cannot choose, such as loss; each value gets an answer.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE",
               help="Change any key of the base scenario; can be repeated.")  # fmt: skip
 @click.option("--seeds", type=Whole(2, 100_000), metavar="N",
               help="Maximum seeds of a combination. A combination that loses early gets fewer.")  # fmt: skip
-@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N", help="Number of seeds for the final comparison.")
+@click.option("--fresh-seeds", type=Whole(2, 10_000), metavar="N",
+              help="Number of new seeds for the comparison of base and best combination at the end.")  # fmt: skip
 @click.option("--final-seeds", type=Whole(2, 1_000_000), metavar="N",
-              help="Maximum seeds of the best combinations, if they do not differ significantly.")  # fmt: skip
+              help="Maximum seeds of the best combinations while they do not differ significantly [default: four "
+              "times --seeds].")  # fmt: skip
 @click.option("--runs", type=Whole(10, 1_000_000), metavar="N", help="Maximum runs of the search, in each condition.")
 @click.option("--search-seed", type=Whole(0, (1 << 32) - 1), metavar="N", help="Random seed of the search.")
 @click.option("--engine", type=click.Choice(["auto", "reference", "array"]), help="Replace the engine of the file.")
@@ -55,7 +60,10 @@ if TYPE_CHECKING:
 @spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(**options: Any) -> None:
-    """Search for the parameters with the best value of a metric within bounds. Finished runs are not repeated."""
+    """Search for the parameters with which a metric is best, while other metrics keep bounds.
+
+    The argument is a tune file or, with --vary and --aim, a scenario or preset. Finished runs are not repeated.
+    """
     from hearsay.studies.results import StudyFolder
     from hearsay.studies.tuning.space import spaces
     from hearsay.user_errors import require_extra

@@ -119,8 +119,11 @@ def load_source(run: Path) -> SourceRecord | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path}: not the record of an import ({error})") from error
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (ValueError, KeyError, TypeError) as error:
+        missing = " is missing" if isinstance(error, KeyError) else ""
+        raise RunFolderError(f"{path}: not the record of an import ({error}{missing})") from error
 
 
 def load_events(run: Path) -> list[tuple[int, str, int]]:

@@ -147,7 +147,7 @@ def read_with_spark(spark: Any, rows_per_partition: int = _ROWS_PER_PARTITION) -
         rows = sum(row[4] for row in found)
         partitions = max(rows // rows_per_partition + 1, len(CLASSES))
         origin_ns = min((row[5] for row in found if row[0] not in bad and row[5] is not None), default=0)
-        return _RecordsOnSpark(files, origin_ns, good, _placed(good, partitions))
+        return _RecordsOnSpark(files, origin_ns, good, _partitioned_on_disk(good, partitions))
 
     return read
 
@@ -188,7 +188,7 @@ def _source(spark: Any, given: ImportInput) -> Any:
     return spark.read.format(NAME).options(**options).load()
 
 
-def _placed(records: Any, partitions: int) -> Any:
+def _partitioned_on_disk(records: Any, partitions: int) -> Any:
     """Return the records, partitioned by ranges and stored on disk."""
     group = f.expr(f"CASE WHEN {_OF_MESSAGE} THEN 'message' ELSE coalesce(class, '') END")
     places = group, f.col("message"), f.expr(f"CASE WHEN NOT {_OF_MESSAGE} THEN time_ns END")

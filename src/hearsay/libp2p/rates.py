@@ -45,8 +45,9 @@ class Rate:
 class Rates(Generic[Key]):
     """A maximum rate for each of many keys, such as peers. `now_s` is any monotonic clock in seconds.
 
-    For each key, the time is stored from which on its past uses have no effect. After this time the key is idle. If
-    more than `remembered` keys are stored, the idle keys are deleted; without idle keys, the least recently used key.
+    A key is idle when its past uses no longer delay a new use. The time at which it becomes idle is stored. If more
+    than `remembered` keys are stored, all idle keys are deleted; if no key is idle, the least recently used key is
+    deleted. The past uses of a deleted key no longer count.
     """
 
     def __init__(self, now_s: Callable[[], float], rate: Rate, remembered: int = 4096) -> None:

@@ -379,10 +379,12 @@ class PeerInput:
     def _authentic(
         self, messages: tuple[Message, ...], examined: _Examined, verdicts: Verdicts, events: list[InputEvent]
     ) -> tuple[Message, ...]:
-        """Return the messages that have no fault. A message that is not new is not checked.
+        """Return the messages without those that have a fault. A message that is not new is not checked.
 
-        New messages are checked before the router marks them as seen. So a forged copy does not make the router drop
-        the authentic copy. Add events for messages with a fault to `events`.
+        `examined` has the new messages, each with its known fault or None. A signature that has no entry in
+        `verdicts` is checked now. New messages are checked before the router marks them as seen, so that a forged
+        copy does not make the router drop the authentic copy. For messages with a fault, events are added to
+        `events`; the others raise the allowance of the peer.
         """
         refused: list[tuple[Message, Fault]] = []
         for message, fault in examined:

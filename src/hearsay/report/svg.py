@@ -329,7 +329,8 @@ def legend(entries: Mapping[int, str], *, marked: bool = True) -> Html:
 
 
 def key(number: int, *, marked: bool = True) -> Html:
-    """Return the colour and the mark of a series as an element that precedes the name of the series."""
+    """Return an element that precedes the name of a series in a legend. It has the colour `number` of the palette,
+    and the shape of the mark with this number or, if not `marked`, of a bar."""
     shape = f" mark-{palette.mark_of(number)}" if marked else ""
     return tag("i", class_=f"key{shape} run-{number % palette.COUNT}", aria_hidden="true")
 

@@ -96,7 +96,8 @@ class Difference:
     """Standard error of the difference."""
     freedom: float
     constant: bool
-    """True if the differences of all seeds are equal; unpaired, if the values of each side are equal."""
+    """True if the standard error is 0. In a paired comparison, the differences of all seeds are then equal. In an
+    unpaired comparison, all values of side A are equal to each other, and so are those of side B."""
 
     @property
     def estimate(self) -> float:

@@ -104,7 +104,7 @@ class Stream:
         Raises `RuntimeError` after `receive_with`, or while another reader waits.
         """
         if self._on_data is not None:
-            raise RuntimeError("the data of this stream is passed to a function")
+            raise RuntimeError("read cannot be used after receive_with, which passes the data to a function")
         while not self._unread:
             if self.was_reset:
                 raise StreamClosed("the stream was reset")

@@ -174,7 +174,7 @@ def _opened(where: Where, rows: int, cores_per_task: int) -> SparkSession:
         begun = _starting.pop(where, None)
         return (begun or _begun(_settings_here(where, rows, cores_per_task))).result()
     except Exception as error:
-        raise SparkUnavailable(f"no session at {where}: {first_line(error)}") from None
+        raise SparkUnavailable(f"no session of Spark could be opened ({where}): {first_line(error)}") from None
 
 
 def _begun(settings: Mapping[str, str]) -> Future[SparkSession]:

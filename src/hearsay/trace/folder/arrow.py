@@ -289,7 +289,7 @@ def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = (
 
 def _require_type(schema: Any, name: str, is_number: bool) -> None:
     if name not in schema.names:
-        raise LookupError(f"has no column {name}")
+        raise LookupError(f"it has no column {name!r}")
     kind = schema.field(name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

@@ -89,7 +89,7 @@ def require_at_most(amount: int, what: str, base: int, file_bytes: int) -> None:
     """Raise `ValueError` if `amount` is larger than `base + PER_BYTE * file_bytes`."""
     most = base + PER_BYTE * file_bytes
     if amount > most:
-        raise ValueError(f"{amount} {what} in {file_bytes} bytes; at most {most} are read")
+        raise ValueError(f"it has {amount:,} {what}, too many for its {file_bytes:,} bytes; the limit is {most:,}")
 
 
 def _footer(descriptor: int, size: int) -> dict[int, Any]:
@@ -115,7 +115,7 @@ def _require_few_bytes(descriptor: int, chunks: Iterable[dict[int, int]], file_b
             packed_page, unpacked_page, header = _page_sizes(descriptor, at)
             at += header + packed_page
             unpacked += unpacked_page
-            require_at_most(unpacked, "bytes", BASE_BYTES, file_bytes)
+            require_at_most(unpacked, "unpacked bytes", BASE_BYTES, file_bytes)
 
 
 def _page_sizes(descriptor: int, at: int) -> tuple[int, int, int]:

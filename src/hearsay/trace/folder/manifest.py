@@ -41,7 +41,8 @@ _KEYS = {"name": "path", "trace_class": "class"}
 
 
 class RunFolderError(Failure):
-    """The error of a run folder that cannot be created, read or trusted. The message is one line with the path."""
+    """The error of a folder that cannot be created, read or trusted, or of a name that a run does not have. The
+    message is one line. It has the path of the folder or file, except in an error about a name."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))

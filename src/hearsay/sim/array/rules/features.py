@@ -56,8 +56,8 @@ def announce_features(w: World, th: int, node: int, slot: int) -> None:
 def note_features(w: World, th: int, now: int, node: int, peer: int, announces: bool) -> None:
     """Note that a peer sent an RPC; if this is its first RPC, store the extensions that it announces (EXT-2, EXT-3).
 
-    An announcement in a later RPC is recorded as ignored, and penalised if LATE_PENALISES is set. `announces`: the
-    RPC announces extensions.
+    If both routers have the test extension then, send the peer a test message (EXT-5). An announcement in a later RPC
+    is recorded as ignored, and penalised if LATE_PENALISES is set. `announces`: the RPC announces extensions.
     """
     if not w[HAS_FEATURES] or not parameter(w, node, SPEAKS_13):
         return
