@@ -75,7 +75,8 @@ def test_more_links_in_the_mesh_are_faster_and_cost_copies():
     words = overall_words(list(lines.values()), ("four", "ten"))
     assert words.startswith("ten against four: better in ")
     assert re.search(r"worse in copies per delivery \(\d+ % more\)", plain(words))
-    assert words.endswith("; the same in delivered.")
+    same = [line.figure.title for line in lines.values() if line.verdict is Verdict.EQUAL]
+    assert re.split(", | and ", words.partition("; the same in ")[2]) == [*same[:-1], f"{same[-1]}."]
 
 
 def test_bytes_are_compared_and_shares_of_uplinks_where_there_are_limits():
