@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from kills import environment
 from pyarrow import dataset
 from standalone import free_port
 from tasks_python import python_of_tasks
@@ -73,10 +74,7 @@ def test_a_cluster_that_is_not_there_is_one_line(small_run, tmp_path):
 
 def run_analyze(runs: list[Path], out: Path, *where: str, **variables: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "hearsay", "analyze", *map(str, runs), "--out", str(out), *where]
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_"))
-    }
-    return subprocess.run(command, capture_output=True, text=True, env=environment | variables, timeout=400)
+    return subprocess.run(command, capture_output=True, text=True, env=environment() | variables, timeout=400)
 
 
 def assert_equal_tables(two_runs: dict[str, Path], out: Path, *where: str, **variables: str) -> None:

@@ -1,8 +1,12 @@
-"""Strategies for arbitrary values and tables in a file of a study, a budget or a tuning."""
+"""Strategies for arbitrary values and tables in a file of a study, a budget or a tuning, and its problems."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import strategies as st
+
+from hearsay.studies.checked_file import StudyError
 
 WORDS = ["", "r1", "reference", "array", "loss.rate", "network.nodes", "router", "log", "worst", "\n", "seed"]
 SCALARS = st.booleans() | st.integers(-3, 10**6) | st.floats(allow_nan=True) | st.sampled_from(WORDS)
@@ -25,3 +29,12 @@ AXES = tables("key", "keys", "values", "from", "to", "step", "count", "spacing",
 def good_axes(*keys: str) -> st.SearchStrategy[dict[str, object]]:
     """Return a strategy for axes with one of these keys and any values."""
     return st.fixed_dictionaries({"key": st.sampled_from(keys), "values": ANYTHING})
+
+
+def problems(load: Callable[[], object]) -> list[str]:
+    """Read a file with `load`; return the problems that it reports, or an empty list."""
+    try:
+        load()
+    except StudyError as error:
+        return error.problems or ["no reason given\n"]
+    return []

@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import prod
 
 import tomli_w
-from any_toml import ANYTHING, AXES, BASES, good_axes, tables
+from any_toml import ANYTHING, AXES, BASES, good_axes, problems, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hearsay.studies.budgets import load_budgets
-from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import points_of
 from hearsay.studies.study_file import load_study
 
@@ -29,15 +28,6 @@ STUDIES = st.fixed_dictionaries(
 )
 CASES = tables("name", "base", "budgets")
 BUDGETS = st.fixed_dictionaries({}, optional={"seeds": ANYTHING, "cases": ANYTHING | st.lists(CASES, max_size=3)})
-
-
-def problems(load) -> list[str]:
-    """Return what is said about a file; nothing if it is good."""
-    try:
-        load()
-    except StudyError as error:
-        return error.problems or ["no reason given\n"]
-    return []
 
 
 def assert_lines(said: list[str]) -> None:

@@ -8,11 +8,10 @@ from itertools import pairwise
 from math import prod
 
 import tomli_w
-from any_toml import ANYTHING, AXES, BASES, good_axes, tables
+from any_toml import ANYTHING, AXES, BASES, good_axes, problems, tables
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from hearsay.studies.checked_file import StudyError
 from hearsay.studies.packs import BY_NAME
 from hearsay.studies.tuning.space import spaces
 from hearsay.studies.tuning.tune_file import asked_tuning, load_tuning
@@ -88,15 +87,6 @@ def write(folder, document):
     return path
 
 
-def problems(load) -> list[str]:
-    """Return what is said; nothing if it is good."""
-    try:
-        load()
-    except StudyError as error:
-        return error.problems or ["no reason given\n"]
-    return []
-
-
 def steps_of(axis):
     assert len(axis.keys) == 1
     return [step[0] for step in axis.steps]
@@ -137,7 +127,6 @@ def words_but(*good):
     return st.text(max_size=9).filter(lambda text: text not in good) | st.sampled_from([0, 1.5, [], {}, True])
 
 
-SMALL = st.integers(-(1 << 62), 1 << 62)
 WRONG = {
     ("seeds",): (st.integers(-(1 << 62), 1) | st.sampled_from(["", 2.5, {}, [], [1, 1], [1, -1], [7]]), "must be "),
     ("fresh_seeds",): (outside(2, 10_000), "in 2…10000"),

@@ -5,14 +5,13 @@ The router is one from outside, which lies next to the file and travels to the t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from known_best import HEAVIEST, RANGE, command, kill_once_something_is_kept, left_by, tuned, write_problem
 from standalone import free_port
+from tasks_python import python_of_tasks
 
 pytestmark = pytest.mark.thorough
 
@@ -36,10 +35,7 @@ def left_here(problem) -> dict[str, bytes]:
 
 def test_standalone_cluster(master_of_two, problem, left_here, tmp_path):
     """The tasks' Python has the libraries but not this program, which comes with the job."""
-    python = tmp_path / "python"
-    libraries = Path(pyspark.__file__).parents[1]
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
-    python.chmod(0o755)
+    python = python_of_tasks(tmp_path)
     out = tmp_path / "out"
     tune_with_a_kill(problem, out, "--master", master_of_two, PYSPARK_PYTHON=str(python))
     assert left_by(out) == left_here
