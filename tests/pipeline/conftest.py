@@ -16,7 +16,7 @@ from hearsay.trace.folder.run_folder import RunFolder
 
 @pytest.fixture(scope="session")
 def analysed(request, tmp_path_factory) -> dict[str, Path]:
-    """Return runs that the command has analysed, by name: the chosen ones or, if thorough, one of every kind."""
+    """Return analysed runs by name: those of `CHOSEN` or, if a thorough test needs them, runs of every kind."""
     base = tmp_path_factory.mktemp("runs")
     asked = [item for item in request.session.items if "analysed" in item.fixturenames]
     thorough = any(item.get_closest_marker("thorough") for item in asked)

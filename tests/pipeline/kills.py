@@ -18,6 +18,7 @@ VICTIMS = (DRIVER, JVM, WORKER)
 LINES = {"batch": 3, "stream": 2}
 """Minimum number of lines of progress that an analysis prints before its last one, by mode."""
 DELAY_S = {"batch": 2.0, "stream": 6.0}
+"""Maximum seconds between a line of progress and the kill, by mode."""
 _RUN_S = 240
 LOOK_AGAIN_S = 0.02
 """Interval for looking for processes that another process starts, of which there is no notification."""
@@ -26,6 +27,7 @@ LOOK_AGAIN_S = 0.02
 @dataclass(frozen=True, slots=True)
 class Kill:
     mode: str
+    """"batch", or "stream" for an analysis that follows its run."""
     victim: str
     line: int
     """Number of lines of progress before the kill."""
@@ -129,6 +131,9 @@ def _wait_for(process: subprocess.Popen[str], victim: str) -> int | None:
 
 
 def find(driver: int, victim: str) -> int | None:
+    """Return the pid of the driver, its JVM or its newest Python worker; None if there is no such process. The daemon
+    that forks the workers is not a worker.
+    """
     if victim == DRIVER:
         return driver
     names = {pid: command_line(pid) for pid in descendants(driver)}
@@ -179,7 +184,7 @@ def kill_family(process: subprocess.Popen[str]) -> None:
 
 
 def gone(pid: int) -> None:
-    """Wait until a process has ended by itself; fail, and kill it, after 30 s: it would disturb the next run."""
+    """Wait until a process ends by itself. After 30 s, kill it, because it would disturb the next run, and fail."""
     if not ends_within(pid, 30):
         name = command_line(pid)[:60]
         os.kill(pid, signal.SIGKILL)

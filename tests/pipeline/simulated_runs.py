@@ -29,9 +29,9 @@ GO_DATA = Path(__file__).parents[1] / "ingest" / "data"
 GO_TRACES = ("go-0.15", "go-0.16")
 """Traces recorded from go-libp2p-pubsub, of ten hosts each."""
 NAMES = (*RUNS, "spanning")
-"""The last one is the churning run in many small files."""
+"""The run `spanning` has the rows of `churning` in many small files."""
 CHOSEN = ("churning", "episub")
-"""The runs that `make test` analyses: with churn and crashes, a mesh and trees."""
+"""The runs that `make test` analyses. They have churn, crashes, a mesh and trees."""
 
 
 def runs_named(*names: str) -> list[ParameterSet]:
@@ -64,6 +64,7 @@ def rewritten(source: Path, target: Path) -> Path:
 
 
 def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
+    """Analyse runs, with the tables in their own folders; return the folders."""
     runs = load_runs(list(folders.values()))
     analyze(spark, runs, {run.name: Folder(run.path) for run in runs}, lambda _: None)
     return folders

@@ -15,6 +15,7 @@ from hearsay.pipeline.spark.java import java_home
 from hearsay.pipeline.spark.settings import spark_home
 
 UP_S = 90
+"""Maximum seconds until a daemon prints a line that a test waits for."""
 
 
 class Daemon:

@@ -1,4 +1,4 @@
-"""A Python for tasks of a cluster, with the libraries but not this program."""
+"""A Python for tasks of a cluster, with pyspark and pyarrow but without hearsay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyspark
 
 
 def python_of_tasks(folder: Path) -> Path:
-    """Write a Python launcher for tasks into a folder, with the home in that folder; return its path."""
+    """Write a Python launcher for tasks into a folder; return its path. The tasks' home is in that folder, too."""
     python = folder / "python"
     libraries = ":".join(str(Path(package.__file__).parents[1]) for package in (pyspark, pyarrow))
     home = folder / "home"

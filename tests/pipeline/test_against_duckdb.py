@@ -1,4 +1,4 @@
-"""Every figure against an independent computation: SQL in DuckDB, plain Python, and the simulator's own summary."""
+"""The tables of an analysis, compared with SQL in DuckDB, plain Python and the simulator's own summary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ ALL = (*NAMES, *GO_TRACES)
 
 @pytest.fixture
 def sql(analysed, facts):
-    """Ask DuckDB about a run: views e (all rows), m (memberships by a loop in Python), and constants."""
+    """Return a function that sends a query about a run to DuckDB. `{end}` and `{window}` stand for times in µs.
+
+    Views: `e` has all rows, `m` the memberships, computed in Python, `p` the publications and `d` the deliveries.
+    `refused` has the nodes that rejected or ignored a message and never delivered it. `due` has the nodes to which a
+    message was due.
+    """
 
     def ask(name: str, query: str):
         path = analysed[name]
@@ -51,7 +56,7 @@ def sql(analysed, facts):
 
 
 def memberships_of(path, end_us: int) -> list[tuple[int, int, int, int]]:
-    """By walking the rows in time, as one would on paper."""
+    """Return topic, node, start and end of each membership, from a loop over the rows in the order of time."""
     rows = read_rows(path, {"mesh", "node"})
     rows = rows[rows[:, Column.TIME_US].argsort(kind="stable")]
     inside: dict[tuple[int, int], int] = {}
@@ -117,14 +122,14 @@ def test_messages(name, analysed, sql):
             assert got.pop(percentile) == pytest.approx(wanted.pop(percentile), abs=0.011, nan_ok=True)
         assert got == wanted
         row = ours[message]
-        if name != "topics":  # where the script hands messages to nodes outside the topic; see the totals
+        if name != "topics":  # there, nodes outside a topic get injected messages, which they do not deliver
             assert row["duplicates"] == row["copies"] - row["away"] - row["rejected"]
         assert row["ratio"] == (row["delivered_eligible"] / row["eligible"] if row["eligible"] else None)
 
 
 @pytest.mark.parametrize("name", runs_named(*GO_TRACES))
 def test_messages_of_go(name, analysed, sql):
-    """A real trace tells its duplicates and arrivals; it knows no hops and no flights."""
+    """A trace of Go has a row for each duplicate. It has no hops, and no rows of copies in flight."""
     asked = sql(name, """
         with el as (select p.message, count(due.node) eligible from p left join due using (message) group by 1),
         de as (select distinct message, node from d join due using (message, node)),
@@ -301,6 +306,7 @@ LAYERS = {
     "neighbours": (TraceEvent.NEIGHBOR_UP, {TraceEvent.NEIGHBOR_DOWN}),
     "tree": (TraceEvent.EAGER, {TraceEvent.LAZY, TraceEvent.NEIGHBOR_DOWN}),
 }
+"""By layer, the event that begins a link and the events that end it."""
 
 
 @pytest.mark.parametrize("name", runs_named(*ALL))
@@ -310,6 +316,7 @@ def test_mesh_replayed_row_by_row(name, analysed, facts):
 
 
 def replay_mesh(name, layer, analysed, facts):
+    """Assert that each snapshot of a layer in `mesh` and `degrees` has the links that the rows until then leave."""
     rows = read_rows(analysed[name], {"mesh", "node"})
     start, ends = LAYERS[layer]
     events = sorted(
@@ -498,6 +505,7 @@ def ratio_of(messages: list[dict]) -> float | None:
 
 
 def rows_of_deliveries(path) -> list[tuple[int, int]]:
+    """Return message and node of each delivery."""
     rows = read_rows(path, {"message"})
     rows = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER]
     return list(zip(rows[:, Column.MESSAGE].tolist(), rows[:, Column.PEER].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Simulator and real nodes agree on the same scenario, by the pipeline, within tolerances named beforehand."""
+"""Simulated and real networks of one scenario have equal metrics, within the tolerances of bench/both_worlds.py."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.thorough
 
 LATE_MS = 60
-"""A tenth of the mean line. Lines that are later are other lines than the simulated ones."""
+"""Maximum of `RealRuns.late_ms`: a tenth of the mean latency. With more, the links differ from those of the plan."""
 DIALS_S = 8
-"""Two seconds before the first heartbeat. A round trip takes at most 1.8 s, so all peers know all topics then.
-Dials take six seconds on a quiet machine."""
+"""Maximum of `RealRuns.dials_s`: two seconds before the first heartbeat. A round trip takes at most 1.8 s, so all
+peers know all topics by then. Dials take six seconds on a quiet machine."""
 TRIES = 4
 
 
 def while_the_machine_is_free(plan: Plan, directory: Path) -> RealRuns:
-    """The first real runs that were not held up; they count as they are. A handshake that takes ten seconds on this
-    machine is held up, too; the last try may not fail so."""
+    """Return the first real runs within `LATE_MS` and `DIALS_S`; skip the test if `TRIES` tries have larger delays.
+
+    A dial that fails because the machine is busy counts as a delay, except in the last try.
+    """
     late_ms = dials_s = 0.0
     for number in range(TRIES):
         try:

@@ -23,14 +23,14 @@ CHOSEN = ("topics", "spanning")
 
 @pytest.mark.thorough
 def test_standalone_cluster(two_runs, tmp_path, master_of_two):
-    """The tasks' Python has the libraries but not this program, which comes with the analysis."""
+    """The tasks' Python has pyspark and pyarrow. The analysis sends it the package hearsay."""
     python = str(python_of_tasks(tmp_path))
     assert_equal_tables(two_runs, tmp_path / "tables", "--master", master_of_two, PYSPARK_PYTHON=python)
 
 
 @pytest.mark.thorough
 def test_a_job_of_spark_submit(two_runs, tmp_path, master_of_two):
-    """The job is the example; its tasks' Python has this program from the zip alone."""
+    """The job is `examples/slow_messages.py`. Its tasks import hearsay from the zip file of `--py-files`."""
     packages = zip_package(tmp_path)
     job = Path(__file__).parents[2] / "examples" / "slow_messages.py"
     where = ("--master", master_of_two, "--py-files", str(packages), "--conf", "spark.ui.enabled=false")

@@ -1,5 +1,8 @@
-"""What befalls an analysis: SIGKILL of its parts, a full disk, a disk that is read-only. A rerun completes, no row is
-lost or doubled, finished tables stay as they are. `bench/kill_spark.py` does the same at fifty seeded points."""
+"""Faults of an analysis: SIGKILL of one of its processes, a full or read-only disk, and damaged files.
+
+A rerun after a kill completes: no row is lost or counted twice. Finished tables do not change. `bench/kill_spark.py`
+kills at fifty seeded points.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,7 @@ except KeyboardInterrupt:
 
 
 def kill_the_jvm(then: str) -> subprocess.CompletedProcess[str]:
+    """Run a program whose JVM is killed, and which then executes the statement `then`."""
     variables = {**environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
     program = [sys.executable, "-c", KILL_THE_JVM.format(then=then)]
     return subprocess.run(program, capture_output=True, text=True, env=variables, timeout=300)
@@ -91,7 +95,7 @@ def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
 
 
 def own_mounts() -> list[str]:
-    """The command under which a process may mount; none if this system lets nobody."""
+    """Return a command that runs another one which may mount; an empty list if this system does not allow mounts."""
     for options in (["--mount"], ["--user", "--map-root-user", "--mount"]):
         command = ["unshare", *options]
         if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
@@ -119,7 +123,10 @@ exit $code
 
 
 def on_a_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
-    """Analyse again with the output on a disk that holds the tables and has so much left; says what is there then."""
+    """Analyse a run again, with the output on a disk that has its tables; stdout ends in a list of the output folder.
+
+    The disk has `left` free bytes. `state` is "rw" or "ro" for a read-only disk.
+    """
     run, disk = tmp_path / "run", tmp_path / "disk"
     shutil.copytree(two_runs[NAME], run, ignore=shutil.ignore_patterns(METRICS_FOLDER))
     disk.mkdir()
@@ -166,7 +173,7 @@ def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(small_
 
 
 def test_cut_and_flipped_files_are_named_in_one_line(small_run, tmp_path):
-    """Three runs, damaged in three ways: the batch leaves them out by name and does not even start Spark."""
+    """Three runs are damaged in different ways. Spark does not start, because no run is left."""
     paths = []
     for name, damage in (("cut", cut), ("flipped", flip), ("zero", lambda data: b"\0" * len(data))):
         path = tmp_path / name

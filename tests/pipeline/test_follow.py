@@ -1,5 +1,6 @@
-"""Following a run: at every step what is shown is what a batch analysis of these files would show, and in the end
-the tables are those of the batch analysis."""
+"""Following a run: each step counts the rows of the files that exist, and the last tables equal those of a batch
+analysis.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ def quality(output: Path) -> dict[str, int]:
 
 @pytest.mark.thorough
 def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, analysed, tmp_path):
-    """The run's files come in lots; messages straddle files, so early figures change. Another follower takes over in
-    the end."""
+    """Messages span files, so early figures change when further files appear. A second follower ends the work of the
+    first.
+    """
     run = GrowingRun(analysed["spanning"], tmp_path / "run")
     said: list[str] = []
     follower = Follower(spark, Folder(run.path), Folder(run.path), None, said.append)
@@ -53,10 +55,10 @@ def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, anal
 
 @pytest.mark.thorough
 def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
-    """A node writes a run folder every few seconds, messages straddle them, and seals the whole when it closes."""
+    """A node writes a run folder every few seconds, and seals the series when it closes. Messages span folders."""
     rows = read_rows(analysed["topics"])
     rows = rows[np.argsort(rows[:, Column.TIME_US], kind="stable")]
-    rows[:, Column.TIME_US] += 1_700_000_000_000_000  # a live node's clock is the world's
+    rows[:, Column.TIME_US] += 1_700_000_000_000_000  # times of live nodes count from 1970
     said: list[str] = []
     series = RunSeries(tmp_path / "node")
     peers, topics = [str(number) for number in range(61)], ["news", "other"]

@@ -18,13 +18,14 @@ from hearsay.pipeline.output.tables import TABLES, read_table
 
 REMOTE = ("--remote", "local[2]")
 LISTENS = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
 ON_LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
 """127.0.0.1, the same as an IPv6 address, and ::1, as Linux lists them."""
 
 
 @pytest.fixture
 def variables(tmp_path) -> Iterator[Mapping[str, str]]:
-    """The environment of commands that share a server of this test alone."""
+    """Return the environment of commands that share a server, which no other test uses; then stop the server."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     given = {**environment(), "TMPDIR": str(temporary), "HEARSAY_SPARK_HEAP": "600m"}

@@ -1,4 +1,4 @@
-"""Traces by the world's clocks, and traces of months: bounded tables, and memberships that are told apart."""
+"""Traces with times since 1970, and traces of months: tables are bounded, and each membership counts by itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def at(day: float, event: TraceEvent, peer: int = 0, **columns) -> TraceRow:
 
 @pytest.mark.thorough
 def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
-    """A message is published on day 100 while Bob is away; he was a member a month before and is a month later."""
+    """Bob is a member until day 70 and from day 130 on, so a message of day 100 is not due to him."""
     path = traced(tmp_path / "months", [
         at(0, TraceEvent.NODE_UP), at(0, TraceEvent.NODE_UP, 1), at(0, TraceEvent.JOIN, topic=0),
         at(0, TraceEvent.JOIN, 1, topic=0), at(70, TraceEvent.LEAVE, 1, topic=0),
@@ -82,7 +82,7 @@ def test_links_to_nodes_that_did_not_trace_count_and_leave_the_shape_unknown():
 
 @pytest.mark.thorough
 def test_a_large_trace_has_the_tables_of_a_small_one(spark, two_runs, tmp_path, monkeypatch):
-    """Its tables that grow with the rows lie in files between, which Spark writes."""
+    """From `SMALL_ROWS` rows on, Spark writes the tables that grow with the rows as Parquet files."""
     monkeypatch.setattr(rows, "SMALL_ROWS", 0)
     runs = load_runs(list(two_runs.values()))
     analyze(spark, runs, {run.name: Folder(tmp_path / run.name) for run in runs}, lambda _: None)

@@ -1,4 +1,4 @@
-"""What the table `exchange` says of peers that PRUNEs named, against plain Python over the rows in their order."""
+"""The table `exchange` (dials of peers that PRUNEs named), compared with plain Python over the rows in order."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ GROWING = [
     ("faults.crash", "[{at_s=8,share=0.3,rejoin_after_s=2}]"), ("faults.redial", "1"),
     ("population", "[{share=0.025,router={kind='gossipsub',preset='bootstrapper'}}]"),
 ]  # fmt: skip
-"""A node from which all others start."""
+"""A network of nodes that at first know only one node, the bootstrapper."""
 
 
 @pytest.fixture(scope="module")
 def growing(tmp_path_factory):
-    """The run, and its rows in the order in which things happened."""
+    """Return the run, its rows in the order of events, and the number of the bootstrapper."""
     base = tmp_path_factory.mktemp("exchange")
     edges = base / "edges"
     keys = [*GROWING, ("network.edges_file", str(edges))]
@@ -52,7 +52,7 @@ def growing(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def living(tmp_path_factory):
-    """A node of two lives, whose connections come of dials or not; a row each second."""
+    """Return the trace of a node with two lives. Some of its connections follow a dial. Rows are a second apart."""
     folder = tmp_path_factory.mktemp("living") / "living"
     node, a, b, c = (peer_id_of(PrivateKey.generate().public) for _ in range(4))
     clock = count(1_000_000_000, 1_000_000).__next__
@@ -84,6 +84,7 @@ def runs(spark, tmp_path_factory, growing, living):
 
 
 def stored(path) -> dict[int, tuple[int, int, int]]:
+    """Return dials, connections and nodes by second."""
     lines = read_table(path, "exchange").to_pylist()
     assert {line["seconds"] for line in lines} <= {1}
     return {line["second"]: (line["dials"], line["connections"], line["nodes"]) for line in lines}
@@ -123,7 +124,7 @@ def test_dials_and_the_connections_that_came_of_them(runs, growing):
 
 
 def test_a_connection_that_something_else_came_before_did_not_come_of_the_dial(runs):
-    """Of each pair one dial, at most, is followed by its connection; and a dial is over when its node is."""
+    """Such events are the end of an earlier connection and a restart of the node. Two dials open one connection."""
     lines = stored(runs["living"])
     assert [sum(column) for column in zip(*lines.values(), strict=True)] == [4, 2, 1]
     first, second = (second for second, (_, connections, _) in sorted(lines.items()) if connections)

@@ -1,4 +1,4 @@
-"""PySpark's own session, on the JDK that comes as a package, computes tables of a run."""
+"""`java_home()`: PySpark's own session runs with this Java, and other users cannot replace its launcher."""
 
 from __future__ import annotations
 

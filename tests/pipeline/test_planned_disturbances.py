@@ -1,4 +1,4 @@
-"""What a scenario says will go wrong, in words and times."""
+"""The disturbances that a scenario plans: their text, start and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark session leaves open to others: no folder, no port without a secret, and no token on the terminal."""
+"""Privacy of Spark sessions: no other user can read their folders or use their ports, and no token is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of real nodes through the commands: figures that are true, or null where the trace cannot know them."""
+"""`hearsay analyze` and `hearsay report` on traces of real nodes: metrics are correct, or null if data is missing."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory) -> Path:
-    """One node's trace, those of two of three nodes as one run, those of all three, one recorded from Go's, and
-    the joined ones of three of which one is killed."""
+    """Return a folder with five runs: `ada` is the trace of one node; `two` and `three` join the traces of two and
+    three nodes; `go` is an import from go-libp2p-pubsub; `killed` joins the traces of three nodes, one of which was
+    killed.
+    """
     base = tmp_path_factory.mktemp("real")
     with three_nodes(base) as (ada, bob, cleo):
         for number in range(3):
@@ -52,7 +54,7 @@ def traces(tmp_path_factory) -> Path:
     with three_nodes(base / "parts") as (ada, bob, cleo):
         ada.type("to three")
         cleo.until("message", data="to three")
-        visitor = Running("--connect", cleo.address)  # what Cleo tells of it comes when the window is over
+        visitor = Running("--connect", cleo.address)  # so Cleo records rows after the window of its delivery
         visitor.until("status", peers=1)
         visitor.interrupt()
         while not told_to_the_end(base / "parts/cleo"):
@@ -68,15 +70,16 @@ def traces(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(traces) -> dict[str, dict]:
-    """The answers of `hearsay analyze`, by run and topic. The window is short, as the nodes leave one by one."""
+    """Return the answers of `hearsay analyze` by run and topic. The window is short: the nodes leave one by one."""
     runs = [traces / name for name in ("ada", "two", "three", "go", "killed")]
     told = json.loads(run("analyze", "--json", "--window", WINDOW_S, *runs).stdout)
     return {f"{line['run']}/{line['topic']}": line for line in told}
 
 
 def told_to_the_end(parts: Path) -> bool:
-    """Whether the finished parts of a node's trace tell of a delivery and of more when its window is over: what comes
-    after them is lost with the node."""
+    """Return True if the finished folders of a node's series have a delivery and a row after its window. Rows in
+    other folders are lost when the node is killed.
+    """
     rows = np.concatenate([no_rows(), *(read_rows(manifest.parent) for manifest in parts.glob("*/manifest.json"))])
     delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER, Column.TIME_US]
     return len(delivered) > 0 and rows[:, Column.TIME_US].max() > delivered.max() + WINDOW_S * 1_000_000
@@ -127,7 +130,7 @@ def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
     two, three = answers["two/chat"], answers["three/chat"]
     assert (two["nodes"], three["nodes"]) == (2, 3)
     assert (two["messages"], three["messages"]) == (5, 5)
-    assert (two["eligible"], two["delivered"]) == (8, 8)  # nobody knows when Cleo's message was published
+    assert (two["eligible"], two["delivered"]) == (8, 8)  # the two traces do not have the time of Cleo's publication
     assert (three["eligible"], three["delivered"], three["delivery_ratio"]) == (15, 15, 1.0)
     for line, name in ((two, "two"), (three, "three")):
         assert 0 < line["latency_ms"]["p50"] <= line["latency_ms"]["max"] < 5_000
@@ -166,7 +169,7 @@ def test_an_imported_trace_says_what_it_does_not_know(traces, answers):
         line = answers[f"go/{topic}"]
         assert line["router"] == "unknown"
         assert line["nodes"] == 10
-        assert line["delivery_ratio"] == 1.0  # what validators rejected was due to nobody
+        assert line["delivery_ratio"] == 1.0  # rejected messages are due to no node
         assert line["messages"] >= least
         assert line["bytes_out"] == {"mean": None, "max_over_mean": None, "gini": None}
         assert line["control_bytes_share"] is None

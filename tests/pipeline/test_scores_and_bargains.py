@@ -1,4 +1,4 @@
-"""What the tables say of scores, promises, IDONTWANT and refusals, against SQL and plain Python over the rows."""
+"""The tables of scores, promises, IDONTWANT and refusals, compared with SQL and plain Python over the rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stored(path, table) -> list[dict]:
 
 
 def score_rows(path) -> dict[tuple[int, str, int], dict[tuple[int, int], float]]:
-    """By moment, event and topic: what each pair has."""
+    """Return the value of each pair of observer and peer, by time, event and topic."""
     rows = read_rows(path, {"score"})
     found = defaultdict(dict)
     for row, number in zip(rows.tolist(), rows[:, Column.BYTES].view(np.float64).tolist(), strict=True):
@@ -96,6 +96,7 @@ def test_the_worst_peers(runs):
 
 
 def ask(path, query: str) -> list[tuple]:
+    """Return the answer to an SQL query about the view `e`, which has the rows of a run."""
     connection = duckdb.connect()
     connection.execute(
         f"create view e as select * from read_parquet('{path}/trace/*/*.parquet', hive_partitioning=true)"
@@ -119,6 +120,7 @@ def test_refusals_by_reason(runs):
 
 
 def sums(path, table) -> dict[str, int]:
+    """Return the sum of each column after `run`, `second` and `seconds`."""
     totals = Counter()
     for line in stored(path, table):
         totals.update({name: line[name] for name in TABLES[table].names[3:]})
@@ -154,7 +156,6 @@ def test_what_idontwant_saved(runs):
 
 
 def test_a_copy_withheld_is_none_that_was_sent(runs):
-    """And its peer got the message at some time: it said nothing false."""
     rows = read_rows(runs["judging"], {"message"})
     had = {
         (row[Column.PEER], row[Column.MESSAGE])

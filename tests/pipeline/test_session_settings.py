@@ -1,4 +1,4 @@
-"""Settings of Spark by its own means: `--conf`, `spark-defaults.conf`, `SPARK_CONF_DIR`, and what wins."""
+"""Settings of Spark from `--conf` and from `spark-defaults.conf` in `SPARK_CONF_DIR`, and their precedence."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ NAMES = ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.buffer.pageS
 
 
 def settings(conf: dict[str, str], **variables: str) -> dict[str, str]:
+    """Return all settings of a session that starts with these settings and environment variables."""
     program = [sys.executable, "-c", SHOW, json.dumps(conf)]
     done = subprocess.run(program, capture_output=True, text=True, env=environment() | variables, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")

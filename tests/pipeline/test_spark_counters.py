@@ -1,4 +1,4 @@
-"""`hearsay analyze --stats`: what Spark itself counted while it made the tables."""
+"""`hearsay analyze --stats`: Spark's own counters for each step of an analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/tables.md: made from the tables and the meanings of their columns, which are complete."""
+"""docs/reference/tables.md is up to date, and tables.toml describes the columns of all tables and of no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs read as DataFrames is what an analysis stores."""
+"""Traces and tables as DataFrames: the tables equal those that an analysis stores."""
 
 from __future__ import annotations
 

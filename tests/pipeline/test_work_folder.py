@@ -1,4 +1,4 @@
-"""Folders for temporary files: those of processes that were killed go, those that somebody holds stay."""
+"""Folders for temporary files: a new session removes those of killed processes, and none that a process holds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_held_stays_and_what_nobody_holds_goes(temporary):
 
 
 def test_what_cannot_be_removed_yet_keeps_its_lock(temporary, monkeypatch):
-    """A JVM that ends later than its driver may still write there."""
+    """A JVM that ends later than its driver may still write into the folder."""
     left = made_work_folder()
     (left.path / "rows").mkdir()
     with monkeypatch.context() as busy:
@@ -91,7 +91,7 @@ def test_what_is_none_of_ours_is_left_alone(temporary, kind):
 
 
 def test_those_of_other_users_are_left_alone(temporary, monkeypatch):
-    """Here it is us that are another user."""
+    """The folder is this user's, and the process pretends to be another user's."""
     left = made_work_folder()
     left.lock.close()
     mine = os.getuid()

@@ -68,6 +68,7 @@ TUNING = Path(__file__).with_name("hill.toml").read_text(encoding="utf-8")
 
 
 def height(x: int, y: int) -> float:
+    """Return the control per delivery."""
     return ((x - 7) ** 2 + (y - 3) ** 2 + 1) / NODES
 
 
@@ -128,6 +129,7 @@ def command(path: Path, out: Path, *options: str, **variables: str) -> subproces
 
 
 def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variables: str) -> None:
+    """Run the command in the folder with the router, and kill it when the results of a pack are stored."""
     settings = {"cwd": path.parent, "env": environment() | variables, "stdout": subprocess.DEVNULL}
     process = subprocess.Popen(
         [*TUNE, path, "--out", out, *options], stderr=subprocess.DEVNULL, text=True, **settings
@@ -138,7 +140,7 @@ def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variable
 
 
 def left_by(out: Path) -> dict[str, bytes]:
-    """Return the bytes of the output files that depend on the tuning and its runs alone."""
+    """Return the content of the output files that do not depend on the machine, by name."""
     kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
     kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]
     return {str(file.relative_to(out)): file.read_bytes() for file in kept}

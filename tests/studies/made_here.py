@@ -1,4 +1,4 @@
-"""Runs of a study executed in this process, without Spark, with the results that a sweep would store."""
+"""Runs of a study, executed in this process without Spark, with the results that a sweep stores."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from hearsay.studies.study_file import load_study
 
 STUDY = Path(__file__).with_name("small.toml").read_text(encoding="utf-8")
 SAME_EVERYWHERE = ("runs", "points", "sent", "latency")
+"""Tables that do not depend on the machine."""
 
 
 def write_study(folder: Path, text: str = STUDY, name: str = "small") -> Path:
@@ -69,7 +70,7 @@ def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
 
 @cache
 def _made_here(text: str) -> dict[str, Row]:
-    """Return the results of a study's runs; execute them once, because several tests compare with them."""
+    """Execute the runs of a study in this process, and return their results. Later calls return the same results."""
     with TemporaryDirectory() as folder:
         study = load_study(write_study(Path(folder), text))
     return results_of(study, points_of(study))

@@ -27,15 +27,16 @@ key = "loss.rate"
 values = [0, 0.2, 0.4]
 """
 LOSSES = 3
+"""Number of values of the axis in `STUDY`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
     victim: str
     results: int
-    """Number of packs that are stored before the kill, counted from the start of the command."""
+    """Number of packs that the command stores before the kill."""
     delay_s: float
-    """Seconds between that and the kill."""
+    """Seconds between the last of these packs and the kill."""
 
 
 def seeded_kills(seed: int, count: int) -> list[Kill]:

@@ -1,4 +1,4 @@
-"""Whatever a file says, it is a study or budget, or there are lines that say why not."""
+"""Arbitrary files of studies and budgets: they are read, or refused with lines that give the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of real runs: what is called a difference, what is not, and in which words."""
+"""Comparisons of two scenarios: which differences are significant, and the text about differences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
 
 @pytest.mark.thorough
 def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_of_100_cases():
-    """Forty comparisons with seeds of their own; two false calls are to be expected."""
+    """Each of forty comparisons has its own seeds. Two wrong verdicts are expected."""
     base = Base(preset="r1", settings=TINY)
     study, _ = study_of_sides(Base(preset="r1"), Base(preset="r1"), ("A", "B"), 2, same_seeds=False, engine="auto")
     called = 0

@@ -35,7 +35,7 @@ def asked_for(*changes: str, seeds: int = 4, factorial: bool = True, **more) -> 
 
 
 def effects_of(sides: list[list[float]]) -> dict[str, Effect]:
-    """The effects on the p50 latency; each side has a value per seed."""
+    """Return the effects on the p50 latency by name. `sides` has the latencies of each side, by seed."""
     changes = ("router.degree=8", "loss.rate=0.1", "links.jitter_ms=3")[: len(sides).bit_length() - 1]
     points = planned(asked_for(*changes, seeds=len(sides[0]))).points
     assert len(points) == len(sides)

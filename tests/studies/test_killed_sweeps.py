@@ -1,4 +1,4 @@
-"""SIGKILL of the JVM, the driver and a worker: the sweep that goes on has the tables of one without a kill."""
+"""SIGKILL of the JVM, the driver and a worker: a sweep that continues has the tables of a sweep without kills."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ pytestmark = pytest.mark.thorough
 
 
 def test_a_sweep_goes_on_where_it_was_killed(tmp_path):
-    """One after the other on one folder, each as soon as something more is kept; a killed worker ends nothing.
-
-    `bench/kill_sweeps.py` does it at seeded points.
+    """Three sweeps of one folder lose a process each, after the first pack that they store. The kill of a worker does
+    not end a sweep. `bench/kill_sweeps.py` kills at seeded points.
     """
     text, runs = study(seeds=14)
     path = write_study(tmp_path, text)

@@ -1,4 +1,4 @@
-"""Runs in processes of this machine: what comes back, what becomes of those that die, and that none is left."""
+"""Runs in processes of this machine: their results, processes that die, and that no process is left."""
 
 from __future__ import annotations
 

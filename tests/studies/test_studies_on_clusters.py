@@ -1,4 +1,4 @@
-"""Equal tables, to the last bit, wherever the runs are made: a standalone cluster, Spark Connect, and here."""
+"""Equal tables, to the last bit, of runs on a standalone cluster, over Spark Connect, and in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tasks_python import python_of_tasks
 
 
 def test_standalone_cluster(master, tmp_path):
-    """The tasks' Python has the libraries but not this program, which comes with the job."""
+    """The tasks' Python has pyspark and pyarrow. The sweep sends it the package hearsay."""
     python = python_of_tasks(tmp_path)
     knows = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'hearsay'" in knows.stderr

@@ -1,4 +1,4 @@
-"""Tests of what a study file may say, what it comes to, and what is said about mistakes."""
+"""Study files: the points of a study, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hearsay.studies.study_file import load_study
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
-    """The lines said about a study, without the folder's name."""
+    """Return the messages about a study, without the folder's name."""
     with pytest.raises(StudyError) as caught:
         points_of(load_study(write_study(tmp_path, text)))
     return [line.replace(f"{tmp_path}/", "") for line in caught.value.problems]

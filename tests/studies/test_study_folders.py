@@ -1,4 +1,4 @@
-"""A study's folder: what is kept, however it came in."""
+"""The folder of a study: stored results, damaged and temporary files, and folders of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas of study, budget and tune files know what their models know."""
+"""The JSON Schemas of study, budget and tune files have the keys, ranges and words of the models of these files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STUDY, BUDGET, TUNE = (file_schema(model) for model in (StudyFile, BudgetFile, T
 
 
 def described(schema: dict) -> dict[str, bool]:
-    """Return whether a schema says what a key is for, for all keys of study and budget files themselves."""
+    """Return by key whether the schema has a description, for all keys but those of scenarios."""
     tables = {name: table for name, table in schema["$defs"].items() if name.endswith("Table")}
     keys = {
         f"{name}.{key}": "description" in value

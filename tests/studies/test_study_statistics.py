@@ -1,4 +1,4 @@
-"""Tests of what 95 % means: how often intervals hold the truth, on cases whose truth is known."""
+"""Statistics of studies: their values equal scipy's, and 95 of 100 intervals contain a known true value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_differences_are_scipys():
 
 
 def percentiles(chance: np.random.Generator, seeds: int, shift: float) -> np.ndarray:
-    """A p99 of latencies per seed, as runs have them: seeds differ, and within a run many deliveries are counted."""
+    """Return the p99 of 200 latencies for each seed. As in simulations, the mean latency differs between seeds."""
     network = chance.normal(0, 0.1, (seeds, 1))
     return np.percentile(np.exp(network + chance.normal(4 + shift, 0.4, (seeds, 200))), 99, axis=1)
 
@@ -43,7 +43,7 @@ def ratios(chance: np.random.Generator, seeds: int, share: float) -> np.ndarray:
     return chance.binomial(2000, np.clip(chance.normal(share, 0.02, seeds), 0, 1)) / 2000
 
 
-# A pair of samples and the difference of their means; n is the number of seeds.
+# A pair of samples and the true difference of their means; n is the number of seeds.
 CASES = {
     "normal": lambda chance, n: (chance.normal(10, 1, n), chance.normal(10.4, 1, n), 0.4),
     "unequal scatter": lambda chance, n: (chance.normal(10, 0.5, n), chance.normal(10, 3, n), 0.0),
@@ -75,7 +75,7 @@ def test_intervals_of_a_mean_hold_it_in_95_of_100_cases(seeds):
 
 
 def test_pairing_sees_what_unpaired_runs_cannot():
-    """Networks differ by far more than the change does: the same seeds on both sides take the networks out."""
+    """Networks differ by far more than the two sides. With the same networks on both sides, that does not matter."""
     chance = np.random.default_rng(5)
     seen = {paired: 0, unpaired: 0}
     width = {paired: 0.0, unpaired: 0.0}
@@ -93,7 +93,7 @@ def test_pairing_sees_what_unpaired_runs_cannot():
 
 @pytest.mark.thorough
 def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
-    """Six figures of the same runs, so they hang together; half of them copies of others in disguise."""
+    """Six metrics of the same runs are correlated: three of them are the others with noise."""
     chance = np.random.default_rng(6)
     wrong = 0
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""Sweeps in a real Spark: what their tables say, what is run again and what never, and what becomes of failures."""
+"""Sweeps on Spark: their tables, runs that are repeated or not, failed runs, and the packs of a queue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hearsay.trace.compare_runs import verify
 
 @pytest.fixture(scope="module")
 def once(spark, tmp_path_factory):
-    """The small study, swept."""
+    """Return the folder of a sweep of the small study."""
     folder = tmp_path_factory.mktemp("once")
     done = swept(spark, write_study(folder), folder / "out")
     assert (done.made, done.failures) == (12, [])
@@ -145,7 +145,7 @@ values = [[4, 3], [5, 3], [6, 3], [7, 3]]
 
 @pytest.mark.thorough
 def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path):
-    """The module is found in the working directory, where the tasks' Python does not look."""
+    """The router's module is in the working directory, which is not on the path of the tasks' Python."""
     (tmp_path / "deadly_router.py").write_text(ROUTER)
     path = write_study(tmp_path, DEADLY)
     command = [sys.executable, "-m", "hearsay", "sweep", str(path), "--out", "out"]

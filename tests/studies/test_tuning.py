@@ -1,4 +1,4 @@
-"""Tuning: the known best of a problem is found, whatever happens on the way, and nothing is where nothing can be."""
+"""Tuning finds the known best of a problem, also after interruptions, and reports bounds that no point meets."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ PROCESSES = KeptProcesses()
 def tuned(
     path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
 ) -> Tuned:
+    """Tune in processes that all tests of this file share."""
     return tuned_in(path, out, listen, again=again, place=PROCESSES.open)
 
 
@@ -69,7 +70,7 @@ def test_nothing_is_tried_that_is_no_scenario_and_nothing_twice(once):
 
 
 def test_the_hopeless_get_few_seeds(once):
-    """No two heights or loads scatter over seeds, so few tell."""
+    """A point's metrics are the same on all seeds, so few seeds are enough to distinguish points."""
     _, done = once
     first = rungs(len(done.tuning.seeds))[0]
     (found,) = done.searches
@@ -119,7 +120,7 @@ def test_the_budgets_it_leaves_hold(once):
 
 
 def test_each_condition_has_its_own_best(problem, tmp_path):
-    """With one message instead of two twice the load is within the bound."""
+    """With one message instead of two, nodes may send twice the load within the bound."""
     conditions = '\n[conditions]\nname = "messages"\nkey = "workload.messages"\nvalues = [2, 1]\n'
     path = problem.with_name("conditions.toml")
     text = problem.read_text().replace(RANGE, "values = [5, 6, 7]", 1).replace(RANGE, "values = [3, 4]", 1)
@@ -216,7 +217,9 @@ def test_what_the_base_is_worth_next_to_the_best_is_said(problem, tmp_path, base
 
 
 def test_a_plan_counts_no_more_runs_than_the_combinations_can_have(tmp_path):
-    """Base, search, finals up to four times the seeds, and four on fresh seeds: 3 + 3·3 + 3·9 + 4·2."""
+    """Runs of the base, of races, of finals with up to four times the seeds, and of four points with fresh seeds:
+    3 + 3·3 + 3·9 + 4·2.
+    """
     asked = ("--vary", "router.degree=4..6", "--aim", "latency_p99_ms", "--seeds", "3", "--fresh-seeds", "2")
     ended = hearsay("tune", "r1", *asked, "--dry-run", cwd=tmp_path)
     assert (ended.returncode, list(tmp_path.iterdir())) == (0, [])

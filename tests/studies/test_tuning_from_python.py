@@ -1,4 +1,4 @@
-"""`hearsay.tune`: what the command does, as a call. The runs are in the folder already, so no Spark is needed."""
+"""`hearsay.tune`, which does the same as the command. The runs are in the folder already, so no test needs Spark."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_misspelt_key_is_said_once_and_not_for_each_value():
 
 
 def test_long_lists_of_values_are_not_cut_short():
-    """As text they are longer than what a message shows of a value."""
+    """The list as text is longer than the part of a value that a message shows."""
     many = [number / 100 for number in range(3, 60)]
     with pytest.raises(hearsay.StudyError) as caught:
         hearsay.tune("r1", vary={"loss.rate": [*many, 2]}, aim=AIM)

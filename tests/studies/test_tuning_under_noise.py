@@ -1,6 +1,7 @@
-"""Where runs scatter so much that the seeds of the search cannot tell, finals choose better than luck.
+"""Tuning of metrics that scatter so much that the seeds of the races do not distinguish points: finals do better.
 
-The runs are made up: a figure is what is true of a combination, what is true of the seed, and chance.
+The rows of runs are artificial. The aim is the sum of a true value of the combination, a random value of the seed and
+a random value of the run.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def truth(step: int) -> float:
 def searched(
     tuning: Tuning, noise: int, scatter: float = 1.5, load: Callable[[int, int], float] = lambda _step, _seed: 0
 ) -> Searched:
-    """The search of a problem with this noise. All that is at a seed has its luck in common."""
+    """Search with artificial rows. `noise` seeds the random values; all points have the same `luck` on a seed."""
     rows = {}
 
     def make(points):
@@ -81,6 +82,7 @@ def without_finals(tuning: Tuning) -> Tuning:
 
 
 PROBLEMS = range(40)
+"""Seeds of the random values, each for one search."""
 
 
 @pytest.mark.thorough
@@ -105,7 +107,7 @@ def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
 
 @pytest.mark.thorough
 def test_what_is_as_good_is_so_on_more_seeds(tuning):
-    """The true best is the answer or as good as it, and fewer are as good than without finals."""
+    """In at most 6 % of the searches, the true best is neither the answer nor as good."""
     few = many = missed = 0
     for noise in PROBLEMS:
         answer, hasty = (answer_of(searched(each, noise)) for each in (tuning, without_finals(tuning)))
@@ -135,7 +137,7 @@ def test_seeds_of_the_finals_are_used_nowhere_else(tuning):
 
 
 def test_who_breaks_a_bound_in_the_finals_is_no_answer(tuning):
-    """The best keeps the bound on the seeds of the search, and on none of the finals'."""
+    """The best point keeps the bound on all seeds of the races, and breaks it on all seeds of the finals."""
     late = set(tuning.final_seeds)
 
     def load(step, seed):

@@ -1,4 +1,4 @@
-"""Records of runs: settings that differ, folders of their own, and commands that give the same scenario again."""
+"""Settings in which runs differ and settings that they share, and names of the folders of comparisons."""
 
 from __future__ import annotations
 
