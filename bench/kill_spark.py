@@ -34,7 +34,7 @@ def run_chain(name: str, kills: list[Kill], source: Path, reference: Path, base:
     mode = kills[0].mode
     folder = base / name
     run = GrowingRun(source, folder / source.name)
-    run.plan()
+    run.begin()
     lot = len(run.files) // (len(kills) + 1) + 1
     if mode == "batch":
         run.finish()

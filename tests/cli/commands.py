@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
 
-from kills import LOOK_AGAIN_S, descendants, ends_within, environment, gone
+from kills import LOOK_AGAIN_S, descendants, ends_within, environment, require_end
 from prepared_commands import Command, can_become
 
 HEARSAY = Path(sys.executable).with_name("hearsay")
@@ -74,7 +74,7 @@ def signalled(
         process.send_signal(number)
         shown, _ = process.communicate(timeout=_LONGEST_S)
     for pid in family:
-        gone(pid)
+        require_end(pid)
     left = [str(path.relative_to(temporary)) for path in temporary.rglob("*")]
     assert not left, left
     return subprocess.CompletedProcess(process.args, process.returncode, shown, said.read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import hearsay
 from kills import environment
-from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, rewritten, simulate_into, with_metrics
+from simulated_runs import CHOSEN, GO_DATA, GO_TRACES, NAMES, RUNS, analyse_runs, rewrite, simulate_into
 
 from hearsay.ingest.import_traces import import_traces
 from hearsay.pipeline.run_facts import load_runs
@@ -20,7 +20,7 @@ def analysed(request, tmp_path_factory) -> dict[str, Path]:
     base = tmp_path_factory.mktemp("runs")
     asked = [item for item in request.session.items if "analysed" in item.fixturenames]
     thorough = any(item.get_closest_marker("thorough") for item in asked)
-    folders = {name: made(base, name) for name in ((*NAMES, *GO_TRACES) if thorough else CHOSEN)}
+    folders = {name: make_run(base, name) for name in ((*NAMES, *GO_TRACES) if thorough else CHOSEN)}
     done = hearsay("analyze", *folders.values(), new_process=True, env=environment())
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in folders)
@@ -32,7 +32,7 @@ def two_runs(spark, tmp_path_factory) -> dict[str, Path]:
     """Return two analysed runs, for tests that analyse them again or damage them."""
     base = tmp_path_factory.mktemp("two")
     churning = simulated(base, "churning")
-    return with_metrics(spark, {"topics": simulated(base, "topics"), "spanning": spanning(base, churning)})
+    return analyse_runs(spark, {"topics": simulated(base, "topics"), "spanning": spanning(base, churning)})
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,7 @@ def facts(analysed):
     return {run.name: run for run in load_runs(list(analysed.values()))}
 
 
-def made(base: Path, name: str) -> Path:
+def make_run(base: Path, name: str) -> Path:
     if name == "spanning":
         return spanning(base, simulated(base / "in large files", "churning"))
     if name in GO_TRACES:
@@ -61,4 +61,4 @@ def simulated(base: Path, name: str) -> Path:
 
 
 def spanning(base: Path, churning: Path) -> Path:
-    return rewritten(churning, base / "spanning")
+    return rewrite(churning, base / "spanning")

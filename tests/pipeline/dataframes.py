@@ -30,10 +30,10 @@ def assert_stored_tables(spark, folders: Mapping[str, Path], window_us: int | No
 
 
 def in_order(lines: Sequence[Mapping[str, Any]]) -> list[Line]:
-    return sorted((tuple(line.values()) for line in lines), key=lambda line: [place_of(value) for value in line])
+    return sorted((tuple(line.values()) for line in lines), key=lambda line: [sort_key(value) for value in line])
 
 
-def place_of(value: Any) -> tuple[bool, Any]:
+def sort_key(value: Any) -> tuple[bool, Any]:
     """Return a sort key of a value; floats are rounded, so that rounding errors do not change the order of lines."""
     return value is not None, float(f"{value:.6g}") if isinstance(value, float) else value
 

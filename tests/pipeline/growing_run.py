@@ -20,15 +20,18 @@ class GrowingRun:
         self.files = [entry["path"] for entry in sorted(manifest["files"], key=lambda entry: entry["max_time_us"])]
 
     def grow(self, count: int) -> None:
+        """Copy the next `count` files with rows."""
         for name in self.files[:count]:
             self._copy(name)
         del self.files[:count]
 
-    def plan(self) -> None:
+    def begin(self) -> None:
+        """Copy the files that a writer creates before the first rows."""
         for name in ("scenario.toml", "dictionary/peers.parquet", "dictionary/topics.parquet"):
             self._copy(name)
 
     def finish(self) -> None:
+        """Copy all other files with rows, and the files that a writer creates at the end."""
         self.grow(len(self.files))
         for name in ("scenario.toml", "summary.json", "manifest.json"):
             self._copy(name)
@@ -41,7 +44,7 @@ class GrowingRun:
         target.with_name(f".{target.name}.tmp").rename(target)
 
 
-def rows_of(table: Any) -> list[tuple[Any, ...]]:
+def rows_without_run(table: Any) -> list[tuple[Any, ...]]:
     """Return all rows of a table without the run's name, sorted."""
     lines = table.drop_columns(["run"]).to_pylist()
     return sorted((tuple(line.values()) for line in lines), key=repr)
@@ -49,7 +52,7 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 def assert_same_tables(batch: Path, followed: Path) -> None:
     for table in TABLES:
-        expected, found = rows_of(read_table(batch, table)), rows_of(read_table(followed, table))
+        expected, found = (rows_without_run(read_table(folder, table)) for folder in (batch, followed))
         assert found == expected, table
 
 

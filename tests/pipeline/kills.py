@@ -104,7 +104,7 @@ def analyze_and_kill(kill: Kill, run: Path, out: Path) -> Outcome:
         _end_of(process, 20)
     code = _end_of(process, _RUN_S if victim is not None else 0)
     for pid in family:
-        gone(pid)
+        require_end(pid)
     listener.join(_RUN_S)
     process.stderr.close()
     return Outcome(victim is not None, code, "".join(lines))
@@ -180,10 +180,10 @@ def kill_family(process: subprocess.Popen[str]) -> None:
     process.kill()
     assert process.wait(60) == -signal.SIGKILL
     for pid in family:
-        gone(pid)
+        require_end(pid)
 
 
-def gone(pid: int) -> None:
+def require_end(pid: int) -> None:
     """Wait until a process ends by itself. After 30 s, kill it, because it would disturb the next run, and fail."""
     if not ends_within(pid, 30):
         name = command_line(pid)[:60]

@@ -31,7 +31,7 @@ def three_nodes(folder: Path) -> Iterator[tuple[Running, ...]]:
                 node.interrupt()
 
 
-def as_one_run(traces: list[Path], target: Path) -> Path:
+def join_traces(traces: list[Path], target: Path) -> Path:
     """Write the rows of several nodes into one run folder, with one number for each peer and topic."""
     peers: dict[str, int] = {}
     topics: dict[str, int] = {}

@@ -46,7 +46,7 @@ def simulate_into(path: Path, preset: str, router: str, overrides: list[tuple[st
     return path
 
 
-def rewritten(source: Path, target: Path) -> Path:
+def rewrite(source: Path, target: Path) -> Path:
     """Copy a run with its trace in many small files, so that messages span several files."""
     folder = RunFolder.create(target)
     for name in ("scenario.toml", "summary.json"):
@@ -63,7 +63,7 @@ def rewritten(source: Path, target: Path) -> Path:
     return target
 
 
-def with_metrics(spark, folders: dict[str, Path]) -> dict[str, Path]:
+def analyse_runs(spark, folders: dict[str, Path]) -> dict[str, Path]:
     """Analyse runs, with the tables in their own folders; return the folders."""
     runs = load_runs(list(folders.values()))
     analyze(spark, runs, {run.name: Folder(run.path) for run in runs}, lambda _: None)

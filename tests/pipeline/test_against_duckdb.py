@@ -312,10 +312,10 @@ LAYERS = {
 @pytest.mark.parametrize("name", runs_named(*ALL))
 def test_mesh_replayed_row_by_row(name, analysed, facts):
     for layer in LAYERS if name == "episub" else ("mesh",):
-        replay_mesh(name, layer, analysed, facts)
+        assert_replayed_mesh(name, layer, analysed, facts)
 
 
-def replay_mesh(name, layer, analysed, facts):
+def assert_replayed_mesh(name, layer, analysed, facts):
     """Assert that each snapshot of a layer in `mesh` and `degrees` has the links that the rows until then leave."""
     rows = read_rows(analysed[name], {"mesh", "node"})
     start, ends = LAYERS[layer]
@@ -445,11 +445,11 @@ def test_resilience(name, analysed, facts):
         for phase in ("before", "during", "after"):
             ratios[phase] = ratio_of(phases[phase])
             assert line[f"ratio_{phase}"] == ratios[phase]
-        judged = [row for row in mine if first is not None and row["published_us"] > first and row["eligible"]]
+        measured = [row for row in mine if first is not None and row["published_us"] > first and row["eligible"]]
         goal = 0.99 * (1.0 if ratios["before"] is None else ratios["before"])
-        bad = [row["published_us"] for row in judged if row["ratio"] < goal]
-        good = [row["published_us"] for row in judged if bad and row["published_us"] > bad[-1]]
-        if not judged:
+        bad = [row["published_us"] for row in measured if row["ratio"] < goal]
+        good = [row["published_us"] for row in measured if bad and row["published_us"] > bad[-1]]
+        if not measured:
             assert line["heal_us"] is None
         elif not bad:
             assert line["heal_us"] == 0
@@ -526,8 +526,8 @@ def test_state_and_quality(analysed):
         checks = {row["check"]: row["rows"] for row in stored(path, "quality")}
         assert checks["rows"] == len(read_rows(path))
         assert checks["orphan_deliveries"] == checks["unpublished_messages"] == checks["negative_latencies"] == 0
-        told = rows_of_deliveries(path)
-        assert checks.get("repeated_deliveries", 0) == len(told) - len(set(told))
+        deliveries = rows_of_deliveries(path)
+        assert checks.get("repeated_deliveries", 0) == len(deliveries) - len(set(deliveries))
         assert checks.get("repeated_deliveries", 0) == 0 or name in ("churning", "crashing", "spanning")
         drops = Counter(row[Column.REASON] for row in read_rows(path).tolist() if row[1] == TraceEvent.DROP_RPC)
         assert sum(n for check, n in checks.items() if check.startswith("drop_")) == sum(drops.values())
@@ -542,17 +542,17 @@ def test_spread_follows_one_message_per_topic(analysed):
         for topic in {row["topic"] for row in spread}:
             mine = [row for row in spread if row["topic"] == topic]
             (message,) = {row["message"] for row in mine}
-            told = rows[(rows[:, Column.EVENT] == TraceEvent.DELIVER) & (rows[:, Column.MESSAGE] == message)]
-            assert sorted(row["node"] for row in mine) == sorted(told[:, Column.PEER].tolist())
+            deliveries = rows[(rows[:, Column.EVENT] == TraceEvent.DELIVER) & (rows[:, Column.MESSAGE] == message)]
+            assert sorted(row["node"] for row in mine) == sorted(deliveries[:, Column.PEER].tolist())
 
 
-def test_kinds_are_the_traces(analysed):
+def test_traffic_has_kinds_of_rpc_parts(analysed):
     kinds = {row["kind"] for path in analysed.values() for row in stored(path, "traffic")}
     assert kinds <= {kind.name.lower() for kind in PartKind}
     assert {"publish", "ihave", "iwant", "graft", "connect"} <= kinds
 
 
-def test_the_report_tells_of_all_runs(analysed, tmp_path):
+def test_the_report_names_all_runs(analysed, tmp_path):
     page = tmp_path / "report.html"
     done = hearsay("report", *analysed.values(), "--out", page)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import pytest
 from kills import environment
 from pyarrow import dataset
 from standalone import free_port
-from tasks_python import python_of_tasks
+from tasks_python import write_task_python
 
 from hearsay.pipeline.output.tables import TABLES, read_table
 from hearsay.pipeline.spark.java import java_home
@@ -24,7 +24,7 @@ CHOSEN = ("topics", "spanning")
 @pytest.mark.thorough
 def test_standalone_cluster(two_runs, tmp_path, master_of_two):
     """The tasks' Python has pyspark and pyarrow. The analysis sends it the package hearsay."""
-    python = str(python_of_tasks(tmp_path))
+    python = str(write_task_python(tmp_path))
     assert_equal_tables(two_runs, tmp_path / "tables", "--master", master_of_two, PYSPARK_PYTHON=python)
 
 
@@ -42,7 +42,7 @@ def test_a_job_of_spark_submit(two_runs, tmp_path, master_of_two):
             "JAVA_HOME": str(java_home()),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYSPARK_PYTHON": str(python_of_tasks(tmp_path)),
+            "PYSPARK_PYTHON": str(write_task_python(tmp_path)),
         },
         capture_output=True,
         text=True,
@@ -65,7 +65,7 @@ def test_spark_connect(connect, two_runs, tmp_path):
     assert_equal_tables(two_runs, tmp_path, "--remote", connect)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(small_run, tmp_path):
+def test_an_unreachable_cluster_is_reported_in_one_line(small_run, tmp_path):
     done = run_analyze([small_run], tmp_path, "--remote", f"sc://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert "no session at sc://" in done.stderr

@@ -38,7 +38,7 @@ def test_a_batch_whose_driver_is_killed_completes_when_run_again(two_runs, tmp_p
 @pytest.mark.thorough
 def test_a_follower_whose_jvm_and_then_a_worker_is_killed_goes_on(two_runs, tmp_path):
     run = GrowingRun(two_runs[NAME], tmp_path / NAME)
-    run.plan()
+    run.begin()
     out = tmp_path / "out"
     for kill in (Kill("stream", JVM, 2, 1.0), Kill("stream", WORKER, 2, 2.0)):
         run.grow(len(run.files) // 2)
@@ -80,7 +80,7 @@ def kill_the_jvm(then: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.thorough
-def test_a_jvm_that_is_gone_is_one_line_with_what_may_help():
+def test_the_end_of_the_jvm_is_reported_in_one_line_with_a_remedy():
     done = kill_the_jvm("echo.count()")
     counted, line = done.stdout.splitlines()
     assert (counted, done.stderr) == ("10", "")
@@ -89,12 +89,12 @@ def test_a_jvm_that_is_gone_is_one_line_with_what_may_help():
 
 
 @pytest.mark.thorough
-def test_an_interrupt_is_told_as_such_though_the_jvm_does_not_answer():
+def test_an_interrupt_is_raised_even_if_the_jvm_has_ended():
     done = kill_the_jvm("raise KeyboardInterrupt")
     assert (done.stdout, done.stderr) == ("10\ninterrupted\n", "")
 
 
-def own_mounts() -> list[str]:
+def mounting_command() -> list[str]:
     """Return a command that runs another one which may mount; an empty list if this system does not allow mounts."""
     for options in (["--mount"], ["--user", "--map-root-user", "--mount"]):
         command = ["unshare", *options]
@@ -122,7 +122,7 @@ exit $code
 """
 
 
-def on_a_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
+def analyze_on_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> subprocess.CompletedProcess[str]:
     """Analyse a run again, with the output on a disk that has its tables; stdout ends in a list of the output folder.
 
     The disk has `left` free bytes. `state` is "rw" or "ro" for a read-only disk.
@@ -130,7 +130,7 @@ def on_a_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> sub
     run, disk = tmp_path / "run", tmp_path / "disk"
     shutil.copytree(two_runs[NAME], run, ignore=shutil.ignore_patterns(METRICS_FOLDER))
     disk.mkdir()
-    script = [*own_mounts(), "sh", "-c", SMALL_DISK, "sh", str(disk), str(two_runs[NAME] / METRICS_FOLDER)]
+    script = [*mounting_command(), "sh", "-c", SMALL_DISK, "sh", str(disk), str(two_runs[NAME] / METRICS_FOLDER)]
     more = ["--until-complete"] if mode == "stream" else []
     return subprocess.run(
         [*script, left, state, *command(mode, run, disk, *more)],
@@ -138,14 +138,14 @@ def on_a_small_disk(two_runs, tmp_path, mode: str, left: str, state: str) -> sub
     )  # fmt: skip
 
 
-mounting = pytest.mark.skipif(not own_mounts(), reason="nobody may mount here")
+needs_mounts = pytest.mark.skipif(not mounting_command(), reason="this system does not allow mounts")
 
 
 @pytest.mark.thorough
-@mounting
+@needs_mounts
 @pytest.mark.parametrize("mode", ["batch", "stream"])
-def test_a_full_disk_is_one_line_and_finished_tables_stay(two_runs, tmp_path, mode):
-    done = on_a_small_disk(two_runs, tmp_path, mode, "40000", "rw")
+def test_a_full_disk_is_reported_in_one_line_and_finished_tables_stay(two_runs, tmp_path, mode):
+    done = analyze_on_small_disk(two_runs, tmp_path, mode, "40000", "rw")
     assert done.returncode == 1, done.stderr
     said = [line for line in done.stderr.splitlines() if not line.startswith("spark: ")]
     assert len(said) == 1, done.stderr
@@ -155,9 +155,9 @@ def test_a_full_disk_is_one_line_and_finished_tables_stay(two_runs, tmp_path, mo
 
 
 @pytest.mark.thorough
-@mounting
+@needs_mounts
 def test_a_read_only_output_is_refused_before_spark_starts(two_runs, tmp_path):
-    done = on_a_small_disk(two_runs, tmp_path, "batch", "4000000", "ro")
+    done = analyze_on_small_disk(two_runs, tmp_path, "batch", "4000000", "ro")
     assert done.returncode == 1, done.stderr
     assert "cannot be written (Read-only file system)" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -172,7 +172,7 @@ def test_an_output_that_may_not_be_written_is_refused_before_spark_starts(small_
     assert "cannot be written (Permission denied)" in done.stderr
 
 
-def test_cut_and_flipped_files_are_named_in_one_line(small_run, tmp_path):
+def test_each_damaged_file_is_named_in_one_line(small_run, tmp_path):
     """Three runs are damaged in different ways. Spark does not start, because no run is left."""
     paths = []
     for name, damage in (("cut", cut), ("flipped", flip), ("zero", lambda data: b"\0" * len(data))):
@@ -200,9 +200,9 @@ def flip(data: bytes) -> bytes:
 
 
 @pytest.mark.thorough
-def test_a_follower_names_a_damaged_file_and_leaves_the_tables(spark, two_runs, tmp_path):
+def test_a_follower_names_a_damaged_file_and_does_not_change_tables(spark, two_runs, tmp_path):
     run = GrowingRun(two_runs[NAME], tmp_path / NAME)
-    run.plan()
+    run.begin()
     run.grow(len(run.files))
     shutil.copytree(two_runs[NAME] / METRICS_FOLDER, run.path / METRICS_FOLDER)
     file = run.path / "trace/class=message/part-00000.parquet"

@@ -39,7 +39,7 @@ def test_a_run_followed_file_by_file_ends_in_the_tables_of_the_batch(spark, anal
     said: list[str] = []
     follower = Follower(spark, Folder(run.path), Folder(run.path), None, said.append)
     assert follower.update() is None
-    run.plan()
+    run.begin()
     run.grow(len(run.files) // 2)
     assert follower.update() is None
     rows = sum(parquet.read_metadata(file).num_rows for file in run.path.glob("trace/class=*/*.parquet"))
@@ -93,7 +93,7 @@ def test_a_live_nodes_series_is_followed_as_one_run(spark, analysed, tmp_path):
         (["no/such/folder/run", "--follow"], "does not exist"),
     ],
 )
-def test_what_cannot_be_followed_is_said_at_once(arguments, said, tmp_path):
+def test_a_run_that_cannot_be_followed_is_refused_at_once(arguments, said, tmp_path):
     done = hearsay("analyze", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr

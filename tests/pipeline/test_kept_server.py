@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kills import environment, gone
+from kills import environment, require_end
 from spark_versions import needs_kept_servers
 from test_cluster import sorted_rows
 
@@ -33,7 +33,7 @@ def variables(tmp_path) -> Iterator[Mapping[str, str]]:
     yield given
     subprocess.run([sys.executable, "-m", "pyspark.sql.connect.local_server", "--stop"], env=given, check=True)
     for file in temporary.glob("spark-connect-*/*.pid"):
-        gone(int(file.read_text()))
+        require_end(int(file.read_text()))
 
 
 def listening_addresses(pid: int) -> list[str]:
@@ -55,12 +55,12 @@ def test_commands_share_a_server_that_only_this_user_reaches(two_runs, tmp_path,
         command = [sys.executable, "-m", "hearsay", "analyze", run, "--out", tmp_path / name, *REMOTE]
         done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300)
         assert done.returncode == 0, done.stderr
-        (told,) = (tmp_path / "temporary").glob("spark-connect-*/connect-local.json")
-        servers.append(json.loads(told.read_text()))
+        (file,) = (tmp_path / "temporary").glob("spark-connect-*/connect-local.json")
+        servers.append(json.loads(file.read_text()))
         for table in TABLES:
             assert sorted_rows(read_table(tmp_path / name / run.name, table)) == sorted_rows(read_table(run, table))
     assert servers[0] == servers[1]
-    assert (told.stat().st_mode & 0o777, told.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     pid = int(str(servers[0]["pid"]))
     addresses = listening_addresses(pid)
     assert addresses

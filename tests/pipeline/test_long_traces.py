@@ -38,7 +38,7 @@ def at(day: float, event: TraceEvent, peer: int = 0, **columns) -> TraceRow:
 
 
 @pytest.mark.thorough
-def test_a_trace_of_months_has_as_many_lines_as_one_of_an_hour(spark, tmp_path):
+def test_the_tables_of_a_trace_of_months_are_bounded(spark, tmp_path):
     """Bob is a member until day 70 and from day 130 on, so a message of day 100 is not due to him."""
     path = traced(tmp_path / "months", [
         at(0, TraceEvent.NODE_UP), at(0, TraceEvent.NODE_UP, 1), at(0, TraceEvent.JOIN, topic=0),

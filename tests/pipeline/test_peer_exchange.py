@@ -9,7 +9,7 @@ from itertools import count
 import duckdb
 import pytest
 from dataframes import assert_stored_tables
-from simulated_runs import SMALL, simulate_into, with_metrics
+from simulated_runs import SMALL, analyse_runs, simulate_into
 
 from hearsay.core.language.actions import Deliver, NamedPeerDialled, PeerAdded, PeerRemoved, TopicJoined
 from hearsay.core.language.rpc import Message, Rpc, Subscription
@@ -80,7 +80,7 @@ def living(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(spark, tmp_path_factory, growing, living):
     plain = simulate_into(tmp_path_factory.mktemp("plain") / "plain", "r1", "gossipsub", SMALL)
-    return with_metrics(spark, {"growing": growing[0], "living": living, "plain": plain})
+    return analyse_runs(spark, {"growing": growing[0], "living": living, "plain": plain})
 
 
 def stored(path) -> dict[int, tuple[int, int, int]]:
@@ -90,7 +90,7 @@ def stored(path) -> dict[int, tuple[int, int, int]]:
     return {line["second"]: (line["dials"], line["connections"], line["nodes"]) for line in lines}
 
 
-def test_dials_and_the_connections_that_came_of_them(runs, growing):
+def test_dials_and_the_connections_that_they_opened(runs, growing):
     _, rows, boot = growing
     dialled: set[tuple[int, int]] = set()
     counts = {name: Counter() for name in ("dials", "connections", "nodes")}
@@ -123,7 +123,7 @@ def test_dials_and_the_connections_that_came_of_them(runs, growing):
     assert in_all == dials
 
 
-def test_a_connection_that_something_else_came_before_did_not_come_of_the_dial(runs):
+def test_a_dial_opens_a_connection_only_if_no_other_event_comes_between(runs):
     """Such events are the end of an earlier connection and a restart of the node. Two dials open one connection."""
     lines = stored(runs["living"])
     assert [sum(column) for column in zip(*lines.values(), strict=True)] == [4, 2, 1]
@@ -132,9 +132,9 @@ def test_a_connection_that_something_else_came_before_did_not_come_of_the_dial(r
     assert lines[first - 1] == lines[first - 2] == lines[second - 1] == (1, 0, 0)
 
 
-def test_a_run_without_such_rows_has_no_lines(runs):
+def test_a_run_without_dials_of_named_peers_has_no_lines(runs):
     assert stored(runs["plain"]) == {}
 
 
-def test_the_same_as_dataframes(spark, runs):
+def test_dataframes_equal_the_stored_tables(spark, runs):
     assert_stored_tables(spark, runs)

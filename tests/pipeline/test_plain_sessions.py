@@ -43,10 +43,10 @@ def test_the_launcher_leaves_out_two_flags_and_keeps_all_others(tmp_path, monkey
     assert home.is_relative_to(tmp_path)
     left_out = ["--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED"]
     flags = [*left_out, "-Dname=a 'quoted' value", "-XshowSettings:all"]
-    said = subprocess.run([home / "bin" / "java", *flags, "-version"], capture_output=True, text=True, timeout=60)
-    assert said.returncode == 0, said.stderr
-    assert "name = a 'quoted' value" in said.stderr
-    assert "WARNING" not in said.stderr
+    done = subprocess.run([home / "bin" / "java", *flags, "-version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "name = a 'quoted' value" in done.stderr
+    assert "WARNING" not in done.stderr
     before = os.stat(home / "bin" / "java").st_ino
     assert java_home() == home
     assert os.stat(home / "bin" / "java").st_ino == before

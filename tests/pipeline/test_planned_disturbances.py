@@ -29,11 +29,11 @@ END_US = 60_000_000
          "nodes came and went: 30 % away at a time, after sessions of 60 s on average", 0, END_US),
     ],
 )  # fmt: skip
-def test_a_disturbance_in_words(scenario, kind, what, since_us, until_us):
+def test_text_and_times_of_a_planned_disturbance(scenario, kind, what, since_us, until_us):
     (found,) = planned_in(scenario, END_US)
     assert (found.kind, found.what, found.since_us, found.until_us) == (kind, what, since_us, until_us)
 
 
-def test_nothing_planned_is_nothing():
+def test_a_scenario_without_disturbances_plans_none():
     assert planned_in({}, END_US) == ()
     assert planned_in({"loss": {"rate": 0, "control": False}, "faults": {"crash": [], "partition": []}}, END_US) == ()

@@ -35,7 +35,7 @@ def cache(tmp_path, monkeypatch):
 
 @needs_prepared_starts
 @pytest.mark.thorough
-def test_it_is_made_once_and_sessions_use_it(cache):
+def test_the_file_is_made_once_and_sessions_use_it(cache):
     done = run(cache.parents[1], "prepare")
     assert done.returncode == 0, done.stderr
     kept = kept_file(find_java())
@@ -52,7 +52,7 @@ def test_it_is_made_once_and_sessions_use_it(cache):
 @needs_prepared_starts
 @pytest.mark.thorough
 @pytest.mark.parametrize("content", [b"", b"no such file of a JVM" * 1000], ids=["empty", "other"])
-def test_a_file_that_the_jvm_does_not_take_harms_nothing(cache, content):
+def test_sessions_start_with_a_file_that_the_jvm_rejects(cache, content):
     file_to_make().write_bytes(content)
     assert options_with(find_java())
     done = run(cache.parents[1], "doctor")

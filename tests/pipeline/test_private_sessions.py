@@ -14,7 +14,7 @@ from hearsay.pipeline.spark.failures import in_one_line
 from hearsay.pipeline.spark.settings import Where
 
 
-def test_the_embedded_session_keeps_its_files_and_ports_to_itself(spark):
+def test_the_embedded_session_has_private_files_and_authenticated_ports(spark):
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.authenticate"] == "true"
     folder = Path(settings["spark.sql.warehouse.dir"].removeprefix("file:")).parent
@@ -44,6 +44,6 @@ def test_an_error_of_the_gateway_is_one_line_with_its_cause():
 
 def test_a_token_in_an_error_is_hidden():
     assert str(Where(remote="sc://host:15002/;token=abc")) == "sc://host:15002"
-    told = in_one_line(RuntimeError("cannot connect to sc://host/;user_id=me;token=abc with Bearer abc"))
-    assert "abc" not in told
-    assert "user_id=me" in told
+    text = in_one_line(RuntimeError("cannot connect to sc://host/;user_id=me;token=abc with Bearer abc"))
+    assert "abc" not in text
+    assert "user_id=me" in text

@@ -12,7 +12,7 @@ import pytest
 from commands import hearsay
 from dataframes import assert_stored_tables
 from growing_run import assert_same_tables
-from real_nodes import as_one_run, three_nodes
+from real_nodes import join_traces, three_nodes
 from running_node import Running
 from simulated_runs import GO_DATA
 
@@ -48,8 +48,8 @@ def traces(tmp_path_factory) -> Path:
         ada.until("message", data="late")
         bob.until("message", data="late")
         cleo.until("message", data="own")
-    as_one_run([base / "ada", base / "bob"], base / "two")
-    as_one_run([base / "ada", base / "bob", base / "cleo"], base / "three")
+    join_traces([base / "ada", base / "bob"], base / "two")
+    join_traces([base / "ada", base / "bob", base / "cleo"], base / "three")
     run("trace", "import", GO_DATA / "go-0.16.pb.gz", "--out", base / "go")
     with three_nodes(base / "parts") as (ada, bob, cleo):
         ada.type("to three")
@@ -57,7 +57,7 @@ def traces(tmp_path_factory) -> Path:
         visitor = Running("--connect", cleo.address)  # so Cleo records rows after the window of its delivery
         visitor.until("status", peers=1)
         visitor.interrupt()
-        while not told_to_the_end(base / "parts/cleo"):
+        while not has_rows_after_the_window(base / "parts/cleo"):
             Event().wait(0.1)
         cleo.process.kill()
         cleo.process.communicate()
@@ -72,15 +72,15 @@ def traces(tmp_path_factory) -> Path:
 def answers(traces) -> dict[str, dict]:
     """Return the answers of `hearsay analyze` by run and topic. The window is short: the nodes leave one by one."""
     runs = [traces / name for name in ("ada", "two", "three", "go", "killed")]
-    told = json.loads(run("analyze", "--json", "--window", WINDOW_S, *runs).stdout)
-    return {f"{line['run']}/{line['topic']}": line for line in told}
+    lines = json.loads(run("analyze", "--json", "--window", WINDOW_S, *runs).stdout)
+    return {f"{line['run']}/{line['topic']}": line for line in lines}
 
 
-def told_to_the_end(parts: Path) -> bool:
+def has_rows_after_the_window(series: Path) -> bool:
     """Return True if the finished folders of a node's series have a delivery and a row after its window. Rows in
     other folders are lost when the node is killed.
     """
-    rows = np.concatenate([no_rows(), *(read_rows(manifest.parent) for manifest in parts.glob("*/manifest.json"))])
+    rows = np.concatenate([no_rows(), *(read_rows(manifest.parent) for manifest in series.glob("*/manifest.json"))])
     delivered = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER, Column.TIME_US]
     return len(delivered) > 0 and rows[:, Column.TIME_US].max() > delivered.max() + WINDOW_S * 1_000_000
 
@@ -98,7 +98,7 @@ def bytes_sent(path: Path) -> int:
     return int(rows[rows[:, Column.EVENT] == TraceEvent.SEND_RPC, Column.BYTES].sum())
 
 
-def test_one_nodes_trace_tells_of_that_node_and_of_no_other(traces, answers):
+def test_the_trace_of_one_node_has_no_metrics_of_other_nodes(traces, answers):
     ada = answers["ada/chat"]
     assert (ada["nodes"], ada["messages"]) == (1, 5)
     assert (ada["eligible"], ada["delivered"], ada["delivery_ratio"]) == (None, None, None)
@@ -126,7 +126,7 @@ def test_seconds_count_from_the_first_row_of_the_run(traces, answers):
         assert all(times.min() < row["time_us"] <= times.max() for row in stored(traces / name, "mesh"))
 
 
-def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
+def test_joined_traces_show_which_deliveries_were_due(traces, answers):
     two, three = answers["two/chat"], answers["three/chat"]
     assert (two["nodes"], three["nodes"]) == (2, 3)
     assert (two["messages"], three["messages"]) == (5, 5)
@@ -141,7 +141,7 @@ def test_several_nodes_together_tell_what_was_due_to_them(traces, answers):
     assert measured(traces / "three")["mesh_shape"]
 
 
-def test_a_killed_node_is_due_nothing_after_its_last_row(traces, answers):
+def test_no_delivery_is_due_to_a_killed_node_after_its_last_row(traces, answers):
     line = answers["killed/chat"]
     assert (line["eligible"], line["delivered"], line["delivery_ratio"]) == (5, 5, 1.0)
     (lost,) = [row for row in stored(traces / "killed", "quality") if row["check"] == "ended_without_goodbye"]
@@ -154,7 +154,7 @@ def test_a_killed_node_is_due_nothing_after_its_last_row(traces, answers):
     assert ends[0] == named["nodes"]["since_us"] < ends[1]
 
 
-def test_a_verdict_on_few_deliveries_says_so(traces, tmp_path):
+def test_analysis_and_report_state_how_few_deliveries_were_due(traces, tmp_path):
     done = run("analyze", "--out", tmp_path, traces / "three")  # the nodes leave before the window of 30 s is over
     words = (
         "0 of the 15 deliveries made were due: a node counts if it stayed 30 s after the message; --window sets it"
@@ -164,7 +164,7 @@ def test_a_verdict_on_few_deliveries_says_so(traces, tmp_path):
     assert words in (tmp_path / "report.html").read_text()
 
 
-def test_an_imported_trace_says_what_it_does_not_know(traces, answers):
+def test_metrics_that_an_imported_trace_lacks_are_null(traces, answers):
     for topic, least in (("news", 18), ("prices", 9)):
         line = answers[f"go/{topic}"]
         assert line["router"] == "unknown"
@@ -183,7 +183,7 @@ def test_an_imported_trace_says_what_it_does_not_know(traces, answers):
     assert below < 0.1 * sum(row["deliveries"] for row in latencies)
 
 
-def test_the_publisher_of_an_imported_message_is_where_its_spread_begins(traces, answers):
+def test_the_spread_of_an_imported_message_begins_at_its_publisher(traces, answers):
     messages = {row["message"]: row for row in stored(traces / "go", "messages")}
     for row in stored(traces / "go", "spread"):
         if row["node"] == messages[row["message"]]["publisher"]:
@@ -192,7 +192,7 @@ def test_the_publisher_of_an_imported_message_is_where_its_spread_begins(traces,
             assert (row["hops"], row["remote"] is None) == (None, False)
 
 
-def test_a_followed_node_ends_in_the_same_tables(traces, answers, tmp_path):
+def test_following_a_node_ends_in_the_tables_of_a_batch_analysis(traces, answers, tmp_path):
     done = run(
         "analyze", "--follow", "--until-complete", "--json", "--window", 0.001, "--out", tmp_path, traces / "ada"
     )
@@ -210,6 +210,6 @@ def test_reports_say_what_was_not_measured(traces, answers, tmp_path):
     assert "not measured: real nodes do not know how many links a message crossed" in three
 
 
-def test_the_same_as_dataframes(spark, traces, answers):
+def test_dataframes_equal_the_stored_tables(spark, traces, answers):
     runs = {name: traces / name for name in ("ada", "two", "three", "go", "killed")}
     assert_stored_tables(spark, runs, round(WINDOW_S * 1_000_000))

@@ -16,7 +16,7 @@ from hearsay.pipeline.spark.session import zip_package
 from hearsay.pipeline.spark.settings import Where
 from hearsay.version import __version__
 
-SHOW = """
+PRINT_SETTINGS = """
 import json, sys
 from hearsay.pipeline.spark.settings import Where
 from hearsay.pipeline.spark.session import spark_session
@@ -28,14 +28,14 @@ NAMES = ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.buffer.pageS
 
 def settings(conf: dict[str, str], **variables: str) -> dict[str, str]:
     """Return all settings of a session that starts with these settings and environment variables."""
-    program = [sys.executable, "-c", SHOW, json.dumps(conf)]
+    program = [sys.executable, "-c", PRINT_SETTINGS, json.dumps(conf)]
     done = subprocess.run(program, capture_output=True, text=True, env=environment() | variables, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
 @pytest.mark.thorough
-def test_a_file_of_the_user_wins_and_an_option_wins_over_it(tmp_path):
+def test_options_replace_settings_of_the_file_and_the_file_replaces_defaults(tmp_path):
     (tmp_path / "spark-defaults.conf").write_text(
         "# the user's\nspark.ui.enabled=true\nspark.sql.shuffle.partitions 7\nspark.buffer.pageSize: 1m\n"
         "spark.ui.port 0\n"
@@ -75,7 +75,7 @@ def test_workers_on_other_machines_reach_the_driver(monkeypatch, master, host):
         ("spark.master=yarn", "--conf spark.master: use --master or --remote"),
     ],
 )
-def test_a_setting_that_is_none_is_one_line(setting, words):
+def test_a_wrong_setting_is_reported_in_one_line(setting, words):
     done = hearsay("analyze", "nowhere", "--conf", setting)
     assert (done.returncode, done.stderr) == (2, f"hearsay: {words}\n")
 

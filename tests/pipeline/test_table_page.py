@@ -33,7 +33,7 @@ def test_each_column_has_a_type_a_unit_and_a_meaning_that_agree_with_its_name(ta
                 assert unit == expected, name
 
 
-def test_nothing_is_described_that_no_table_has():
+def test_only_columns_of_tables_are_described():
     data = tomllib.loads(files("hearsay.pipeline.output").joinpath("tables.toml").read_text(encoding="utf-8"))
     for name, described in (data["tables"] | data["frames"]).items():
         assert set(described) - {"title", "columns"} <= set(SCHEMAS[name].columns)
@@ -51,8 +51,8 @@ def test_rows_have_the_columns_of_the_files_of_a_trace_and_those_of_the_run():
     assert list(rows)[len(of_files) :] == [name for name in FRAMES["runs"].names if name in rows]
 
 
-def test_the_question_of_the_page_can_be_asked(tmp_path, monkeypatch):
+def test_the_query_of_the_page_has_an_answer(tmp_path, monkeypatch):
     write_run(tmp_path)
     monkeypatch.chdir(tmp_path)
-    (question,) = re.findall(r"```sql\n(.*?)```", table_page.page(), re.DOTALL)
-    assert duckdb.sql(question).fetchall()
+    (query,) = re.findall(r"```sql\n(.*?)```", table_page.page(), re.DOTALL)
+    assert duckdb.sql(query).fetchall()

@@ -1,4 +1,6 @@
-"""Tables that Spark writes for all runs at once, and that come to the folder of each; analyses at the same time."""
+"""`TableStore`: one Spark job writes the tables of all runs into their folders, and several analyses may write to a
+folder at the same time.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def test_one_job_writes_the_rows_of_all_runs_into_their_folders(spark, tmp_path)
 
 
 class Store:
-    """A folder that Hadoop reaches, and analyses that write into it."""
+    """A folder of a Hadoop file system, into which several analyses write tables."""
 
     def __init__(self, spark, base: Path) -> None:
         self.spark = spark
@@ -46,13 +48,15 @@ class Store:
     def folder(self, name: str) -> HadoopFolder:
         return HadoopFolder(self.spark, f"file:{self.path}", self.base / name)
 
-    def analysis(self, check: str, folder: HadoopFolder, with_spark: bool = False) -> TableStore:
-        """Tables that are written and not yet published: a line with this check in `quality`, and in `measured`."""
+    def write_tables(self, name: str, folder: HadoopFolder, with_spark: bool = False) -> TableStore:
+        """Write the tables of an analysis, and return their store, which has not published them. `quality` and
+        `measured` have one line each, with the name of the analysis.
+        """
         with folder.claim(self.path):
             store = TableStore({"one": folder})
         lines = {
-            "quality": [{"run": "one", "check": check, "rows": 1}],
-            "measured": [{"run": "one", "figure": check, "measured": True}],
+            "quality": [{"run": "one", "check": name, "rows": 1}],
+            "measured": [{"run": "one", "figure": name, "measured": True}],
         }
         for table, schema in TABLES.items():
             rows = pyarrow.Table.from_pylist(lines.get(table, []), arrow_schema(schema))
@@ -62,49 +66,49 @@ class Store:
                 store.write(table, rows)
         return store
 
-    def shown(self) -> str:
-        """The one analysis whose tables a reader gets, all of them."""
+    def published_analysis(self) -> str:
+        """Assert that a reader gets all tables of one analysis; return the analysis's name."""
         reader = self.folder("reader")
         reader.refresh(is_for_a_report)
         rows = {table: read_table(reader.path, table).to_pylist() for table in TABLES}
-        ((check, figure),) = {(rows["quality"][0]["check"], rows["measured"][0]["figure"])}
-        assert [len(rows["quality"]), len(rows["measured"])] == [1, 1]
-        assert check == figure
-        return check
+        (quality,), (measured,) = rows["quality"], rows["measured"]
+        assert quality["check"] == measured["figure"]
+        return quality["check"]
 
-    def assert_one_remains(self) -> None:
-        """Another analysis removes what those before it have published, and leaves nothing else."""
-        self.analysis("last", self.folder("last")).publish()
-        assert self.shown() == "last"
+    def assert_the_next_analysis_removes_all_others(self) -> None:
+        """Assert that after a further analysis the folder has only the files of that analysis."""
+        self.write_tables("last", self.folder("last")).publish()
+        assert self.published_analysis() == "last"
         assert len(self.folder("seen").files("")) == len(TABLES) + 1
 
 
-class Interrupted(HadoopFolder):
-    """At its n-th move another analysis comes between."""
+class InterruptedFolder(HadoopFolder):
+    """A folder that calls `interruption` before the `interrupted_move`-th move of a file, counted from 1."""
 
-    moves = 0
-    between: Callable[[], object]
+    interrupted_move = 0
+    interruption: Callable[[], object]
+    _moves = 0
 
     def move_from(self, source: Folder, name: str, new: str) -> None:
-        self.moves -= 1
-        if not self.moves:
-            self.between()
+        self._moves += 1
+        if self._moves == self.interrupted_move:
+            self.interruption()
         super().move_from(source, name, new)
 
 
 @pytest.mark.thorough
-def test_an_analysis_in_a_store_wins_as_a_whole_wherever_another_one_comes_between(spark, tmp_path):
+def test_readers_get_all_tables_of_the_analysis_that_began_to_publish_last(spark, tmp_path):
     moves = len(TABLES) + 1
     for place in (1, 2, moves // 2, moves):
         store = Store(spark, tmp_path / str(place))
-        store.analysis("earlier", store.folder("earlier")).publish()
-        other = store.analysis("other", store.folder("other"), with_spark=True)
-        slow = Interrupted(spark, f"file:{store.path}", store.base / "slow")
-        slow.moves = place
-        slow.between = other.publish
-        store.analysis("slow", slow, with_spark=True).publish()
-        assert store.shown() == "other"
-        store.assert_one_remains()
+        store.write_tables("earlier", store.folder("earlier")).publish()
+        later = store.write_tables("later", store.folder("later"), with_spark=True)
+        slow = InterruptedFolder(spark, f"file:{store.path}", store.base / "slow")
+        slow.interrupted_move = place
+        slow.interruption = later.publish
+        store.write_tables("slow", slow, with_spark=True).publish()
+        assert store.published_analysis() == "later"
+        store.assert_the_next_analysis_removes_all_others()
 
 
 def test_analyses_that_write_to_a_store_at_the_same_time_leave_the_tables_of_one(spark, tmp_path):
@@ -114,11 +118,11 @@ def test_analyses_that_write_to_a_store_at_the_same_time_leave_the_tables_of_one
             names = {f"{turn}-{number}" for number in range(3)}
 
             def analyze(name: str) -> None:
-                store.analysis(name, store.folder(name), with_spark=name.endswith("-0")).publish()
+                store.write_tables(name, store.folder(name), with_spark=name.endswith("-0")).publish()
 
             list(threads.map(analyze, names))
-            assert store.shown() in names
-    store.assert_one_remains()
+            assert store.published_analysis() in names
+    store.assert_the_next_analysis_removes_all_others()
 
 
 def test_a_folder_is_listed_while_another_analysis_removes_files(spark, tmp_path):
@@ -156,7 +160,7 @@ def test_a_folder_that_appears_during_a_listing_is_empty(spark, tmp_path):
     def make_folders() -> None:
         for number, name in enumerate(names):
             begins.wait()
-            for _ in range(number):  # so that it appears a little later each time
+            for _ in range(number):  # delays each folder a little more than the one before
                 (store.path / name).exists()
             (store.path / name).mkdir(parents=True)
 
@@ -173,7 +177,7 @@ def test_a_folder_that_appears_during_a_listing_is_empty(spark, tmp_path):
 
 def test_files_of_a_killed_analysis_stay_a_week_in_a_store(spark, tmp_path):
     store = Store(spark, tmp_path)
-    store.analysis("killed", store.folder("killed"))
+    store.write_tables("killed", store.folder("killed"))
     week_us = 7 * 24 * 3600 * 1_000_000
     (killed,) = store.path.glob(f"{WORK}-*")
     _, _, since_us, token = killed.name.split("-")
@@ -181,9 +185,9 @@ def test_files_of_a_killed_analysis_stay_a_week_in_a_store(spark, tmp_path):
     later.parent.mkdir(parents=True)
     later.touch()
     later.with_name(f"part-00000-{int(since_us) - week_us}-{token}.parquet").touch()
-    store.analysis("next", store.folder("next")).publish()
+    store.write_tables("next", store.folder("next")).publish()
     assert killed.exists()
     assert [file.stat().st_size for file in later.parent.glob("*.parquet")].count(0) == 1
     killed.rename(killed.with_name(f"{WORK}-{int(since_us) - week_us}-{token}"))
     later.unlink()
-    store.assert_one_remains()
+    store.assert_the_next_analysis_removes_all_others()

@@ -21,7 +21,7 @@ def test_all_tables_of_several_runs(spark, analysed):
     assert_stored_tables(spark, analysed)
 
 
-def test_rows_are_what_the_manifests_count(spark, analysed):
+def test_each_run_has_the_number_of_rows_of_its_manifest(spark, analysed):
     trace = read(spark, list(analysed.values()))
     counted = {row["run"]: row["rows"] for row in trace.runs.collect()}
     found: dict[str, int] = dict.fromkeys(analysed, 0)
@@ -41,16 +41,16 @@ def test_names_of_runs_may_have_braces_and_quotes(spark, analysed, tmp_path):
     assert [row["run"] for row in rows] == [odd.name]
 
 
-def test_each_column_of_rows_and_tables_says_what_it_holds(spark, analysed):
+def test_each_column_of_rows_and_tables_has_a_comment(spark, analysed):
     trace = read(spark, list(analysed.values()))
     tables = Tables(trace)
     whole = [trace.runs, trace.topics, trace.nodes, trace.planned, *(getattr(trace, name) for name in CLASSES)]
     for frame in (*whole, tables["memberships"], tables["churn"]):
         assert [field.name for field in frame.schema if not field.metadata.get("comment")] == []
     trace.message.createOrReplaceTempView("copies")
-    said = {row["col_name"]: row["comment"] for row in spark.sql("describe copies").collect()}
-    assert said["delay_us"] == "time of flight of a sent part (µs)"
-    assert said["run"] == "name of the run"
+    comments = {row["col_name"]: row["comment"] for row in spark.sql("describe copies").collect()}
+    assert comments["delay_us"] == "time of flight of a sent part (µs)"
+    assert comments["run"] == "name of the run"
 
 
 def test_own_questions_in_sql(spark, analysed):
@@ -63,7 +63,7 @@ def test_own_questions_in_sql(spark, analysed):
     assert counted == {row["run"]: row["sum(delivered)"] for row in stored}
 
 
-def test_an_unknown_table_is_named_with_those_there_are(spark, analysed):
+def test_the_error_for_an_unknown_table_lists_the_tables(spark, analysed):
     tables = Tables(read(spark, list(analysed.values())))
     with pytest.raises(KeyError, match="no table 'message'; there are headline, messages"):
         tables["message"]
@@ -74,7 +74,7 @@ def test_long_runs_have_wider_stretches():
     assert [stretch_s(seconds * 1_000_000) for seconds in lengths] == [1, 2, 60, 100 * 86_400]
 
 
-def test_a_long_run_has_as_many_snapshots_as_a_short_one(spark, analysed):
+def test_the_number_of_snapshots_is_bounded(spark, analysed):
     times = Tables(read(spark, [analysed["churning"]]))["mesh"].select("topic", "layer", "time_us").distinct().count()
     assert 0 < times <= SNAPSHOTS
 

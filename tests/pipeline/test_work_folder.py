@@ -21,7 +21,7 @@ def temporary(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_nobody_else_may_read_what_lies_in_it(temporary):
+def test_no_other_user_may_read_the_folder(temporary):
     folder = made_work_folder()
     assert S_IMODE(folder.path.stat().st_mode) == 0o700
     folder.remove()
@@ -37,7 +37,7 @@ with work_folder() as path:
 """
 
 
-def test_what_is_held_stays_and_what_nobody_holds_goes(temporary):
+def test_a_held_folder_stays_and_an_unheld_one_is_removed(temporary):
     variables = {**os.environ, "TMPDIR": str(temporary)}
     held = [sys.executable, "-c", HOLD]
     with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as maker:
@@ -48,7 +48,7 @@ def test_what_is_held_stays_and_what_nobody_holds_goes(temporary):
         (temporary / "elsewhere").touch()
         with work_folder() as mine:
             assert mine.exists()
-            assert left.exists(), "its process goes on"
+            assert left.exists(), "its process still runs"
         maker.kill()
         maker.wait()
     with work_folder() as mine:
@@ -56,7 +56,7 @@ def test_what_is_held_stays_and_what_nobody_holds_goes(temporary):
     assert list(temporary.iterdir()) == [temporary / "elsewhere"]
 
 
-def test_what_cannot_be_removed_yet_keeps_its_lock(temporary, monkeypatch):
+def test_a_folder_that_cannot_be_removed_yet_keeps_its_lock(temporary, monkeypatch):
     """A JVM that ends later than its driver may still write into the folder."""
     left = made_work_folder()
     (left.path / "rows").mkdir()
@@ -69,7 +69,7 @@ def test_what_cannot_be_removed_yet_keeps_its_lock(temporary, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["without a lock", "a link", "a file", "its lock is a link"])
-def test_what_is_none_of_ours_is_left_alone(temporary, kind):
+def test_folders_and_files_of_other_programs_stay(temporary, kind):
     place = temporary / "hearsay-spark-x"
     other = temporary / "other"
     other.mkdir()
@@ -90,7 +90,7 @@ def test_what_is_none_of_ours_is_left_alone(temporary, kind):
     assert (other / "held").exists()
 
 
-def test_those_of_other_users_are_left_alone(temporary, monkeypatch):
+def test_folders_of_other_users_stay(temporary, monkeypatch):
     """The folder is this user's, and the process pretends to be another user's."""
     left = made_work_folder()
     left.lock.close()

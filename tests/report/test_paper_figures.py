@@ -8,9 +8,9 @@ import struct
 
 import pytest
 from commands import hearsay
-from made_here import swept_here
+from local_runs import sweep_locally
 from result_tables import HOSTILE, write_empty_run, write_run, write_table
-from small_study import swept_in_processes, write_study
+from small_study import sweep_in_processes, write_study
 
 from hearsay.pipeline.output.tables import TABLES
 from hearsay.report.html import ReportError
@@ -123,7 +123,7 @@ def test_names_of_topics_are_names_of_files(tmp_path):
 
 @pytest.mark.thorough
 def test_names_of_a_study_are_text_and_no_mathematics(tmp_path):
-    swept = swept_here(write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd"))
+    swept = sweep_locally(write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd"))
     with styled():
         one_of_each = {name.partition("-")[0]: sheet for name, sheet in study_sheets(swept)}
         require_paper_format([path for kind, sheet in one_of_each.items() for path in save(sheet, tmp_path, kind)])
@@ -150,7 +150,7 @@ values = [4, 6]
 
 
 def test_a_study_has_curves_maps_and_a_front(tmp_path):
-    files = write_study_figures(swept_here(write_study(tmp_path)), tmp_path / "figures")
+    files = write_study_figures(sweep_locally(write_study(tmp_path)), tmp_path / "figures")
     require_paper_format(files)
     kinds = {path.stem.partition("-")[0] for path in files}
     assert kinds == {"curves", "map", "front"}
@@ -216,7 +216,7 @@ def test_the_folder_of_a_study_is_drawn_from_its_results(tmp_path):
     folder.mkdir(parents=True)
     ended = hearsay("report", folder, "--figures", tmp_path / "figures")
     assert ended.returncode == 1
-    swept_in_processes(study, tmp_path / "made")
+    sweep_in_processes(study, tmp_path / "made")
     shutil.copy(study, tmp_path / "made" / "study.toml")
     ended = hearsay("report", tmp_path / "made", "--figures", tmp_path / "figures")
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from made_here import results_of, swept_here
+from local_runs import run_locally, sweep_locally
 
 from chromium import Page, open_page, require_charts_that_fit
 from hearsay.metrics import BY_NAME, shown_in, without_unknown
@@ -44,7 +44,7 @@ values = [[2, 1], [4, 3], [6, 5]]
 def swept(tmp_path_factory) -> Swept:
     path = tmp_path_factory.mktemp("study") / "loss.toml"
     path.write_text(STUDY)
-    return swept_here(path)
+    return sweep_locally(path)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_routers_have_their_colours_in_a_study(tmp_path):
     path.write_text(
         study.replace("[[2, 1], [4, 3], [6, 5]]", '["gossipsub", "floodsub"]').replace("seeds = 3", "seeds = 1")
     )
-    charts = StudyCharts(swept_here(path))
+    charts = StudyCharts(sweep_locally(path))
     assert charts.legend == {3: "gossipsub", 0: "floodsub"} == charts.front_legend
     assert {curve.colour for curve in charts.curves(BY_NAME[SPEED])[0].curves} == {0, 3}
     (front, *_) = charts.fronts
@@ -208,7 +208,7 @@ def write_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]:
     asked = ComparisonRequest("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
     b = a.with_settings([("loss.rate", "0.4")])
     study, points = study_of_sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
-    results = results_of(study, points)
+    results = run_locally(study, points)
     write_comparison_report(compare(points, results), asked, points, results, folder / "report.html")
     return asked, results
 

@@ -102,7 +102,7 @@ class KeptProcesses:
             self._opened = None
 
 
-def tuned(
+def tune(
     tuning: Tuning | Path,
     out: Path,
     listen: Callable[[Progress], None] = lambda _: None,
@@ -128,7 +128,7 @@ def command(path: Path, out: Path, *options: str, **variables: str) -> subproces
     return subprocess.run([*TUNE, path, "--out", out, *options], capture_output=True, text=True, **settings)
 
 
-def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variables: str) -> None:
+def kill_after_first_results(path: Path, out: Path, *options: str, **variables: str) -> None:
     """Run the command in the folder with the router, and kill it when the results of a pack are stored."""
     settings = {"cwd": path.parent, "env": environment() | variables, "stdout": subprocess.DEVNULL}
     process = subprocess.Popen(
@@ -139,7 +139,7 @@ def kill_once_something_is_kept(path: Path, out: Path, *options: str, **variable
     kill_family(process)
 
 
-def left_by(out: Path) -> dict[str, bytes]:
+def output_files(out: Path) -> dict[str, bytes]:
     """Return the content of the output files that do not depend on the machine, by name."""
     kept = [*(out / "answer").iterdir(), *(out / "scenarios").iterdir()]
     kept += [file for file in (out / "tables").iterdir() if file.stem != "resources"]

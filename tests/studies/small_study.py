@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet
 from commands import hearsay as run_command
 from kills import environment
-from made_here import results_of
+from local_runs import run_locally
 
 from hearsay.pipeline.spark.settings import Where
 from hearsay.studies.packs import Row
@@ -32,14 +32,14 @@ def write_study(folder: Path, text: str = STUDY, name: str = "small") -> Path:
     return path
 
 
-def swept(spark, path: Path, out: Path, **options) -> Swept:
+def sweep_on_spark(spark, path: Path, out: Path, **options) -> Swept:
     """Sweep a study in a Spark session of this process."""
     study = load_study(path)
     sweep = Sweep(study, points_of(study), StudyFolder.open(out), **options)
     return sweep.run(lambda _: nullcontext(SparkTasks(spark, Where(), study.cores_per_task)), lambda _: None)
 
 
-def swept_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
+def sweep_in_processes(path: Path, out: Path, listen=lambda _: None) -> Swept:
     study = load_study(path)
     return Sweep(study, points_of(study), StudyFolder.open(out)).run(lambda _: Processes(2), listen)
 
@@ -60,17 +60,17 @@ def assert_equal_tables(folder: Path, other: Path) -> None:
         assert table(folder, name).equals(table(other, name)), name
 
 
-def assert_tables_of_runs_made_here(folder: Path, study_file: Path) -> None:
+def assert_tables_of_local_runs(folder: Path, study_file: Path) -> None:
     """Assert that the study's runs, executed in this process without Spark, give the same tables to the last bit."""
     study = load_study(study_file)
-    expected = tables_of(study, points_of(study), _made_here(study_file.read_text(encoding="utf-8")))
+    expected = tables_of(study, points_of(study), _local_results(study_file.read_text(encoding="utf-8")))
     for name in SAME_EVERYWHERE:
         assert table(folder, name).equals(expected[name]), name
 
 
 @cache
-def _made_here(text: str) -> dict[str, Row]:
+def _local_results(text: str) -> dict[str, Row]:
     """Execute the runs of a study in this process, and return their results. Later calls return the same results."""
     with TemporaryDirectory() as folder:
         study = load_study(write_study(Path(folder), text))
-    return results_of(study, points_of(study))
+    return run_locally(study, points_of(study))

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
-from kills import LOOK_AGAIN_S, VICTIMS, Outcome, descendants, ends_within, environment, find, gone
+from kills import LOOK_AGAIN_S, VICTIMS, Outcome, descendants, ends_within, environment, find, require_end
 
 _RUN_S = 300
 
@@ -62,7 +62,7 @@ def sweep(study: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 def sweep_and_kill(kill: Kill, study: Path, out: Path) -> Outcome:
     """Run a sweep to the point of the kill, kill, and wait until all its processes have ended."""
-    before = _kept(out)
+    before = _stored_packs(out)
     with (out.parent / f"{out.name}.errors").open("w+") as errors:
         process = subprocess.Popen(
             command(study, out), stdout=subprocess.DEVNULL, stderr=errors, text=True, env=environment()
@@ -73,7 +73,7 @@ def sweep_and_kill(kill: Kill, study: Path, out: Path) -> Outcome:
             os.kill(victim, signal.SIGKILL)
         code = process.wait(_RUN_S)
         for pid in family:
-            gone(pid)
+            require_end(pid)
         errors.seek(0)
         return Outcome(victim is not None, code, errors.read())
 
@@ -85,7 +85,7 @@ def _wait_for(process: subprocess.Popen[str], kill: Kill, out: Path, before: int
     while process.poll() is None and monotonic() < end:
         # Workers exist from the request for the number of slots on; the driver and the JVM can be killed earlier.
         victim = find(process.pid, kill.victim)
-        if reached is None and victim is not None and _kept(out) >= before + kill.results:
+        if reached is None and victim is not None and _stored_packs(out) >= before + kill.results:
             reached = monotonic()
         if reached is not None and monotonic() >= reached + kill.delay_s and victim is not None:
             return victim
@@ -93,5 +93,5 @@ def _wait_for(process: subprocess.Popen[str], kill: Kill, out: Path, before: int
     return None
 
 
-def _kept(out: Path) -> int:
+def _stored_packs(out: Path) -> int:
     return len(list((out / "results").glob("*.parquet")))

@@ -1,4 +1,4 @@
-"""Whatever a tune file says is read to what it says, or there is a line with file, key and what is allowed."""
+"""Arbitrary tune files: valid files are read with their values, and mistakes are reported with file and key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = st.integers(-(10**6), 10**6) | st.decimals(-1000, 1000, places=3, allo
 
 @st.composite
 def ranges(draw):
-    """A range, and the steps that it means."""
+    """Draw a range, and the steps that it has."""
     first, step = draw(st.integers(-50, 50)), draw(st.sampled_from([1, 3, Decimal("0.1"), Decimal("2.5")]))
     count = draw(st.integers(2, 12))
     short = draw(st.booleans())
@@ -34,7 +34,7 @@ def ranges(draw):
 
 @st.composite
 def axes_of(draw, keys):
-    """Axes of these keys, each with the steps that it means."""
+    """Draw an axis for each key, with the steps that it has."""
     found = []
     for key in keys:
         values = st.lists(st.integers(-9, 99), min_size=1, max_size=4, unique=True)
@@ -45,7 +45,7 @@ def axes_of(draw, keys):
 
 @st.composite
 def bounds(draw):
-    """Bounds of one figure: an end with any judge, or both with the mean."""
+    """Draw the bounds of a metric: one bound with any judge, or two with the default judge, the mean."""
     low, high = sorted((draw(NUMBERS), draw(NUMBERS)))
     if draw(st.booleans()):
         return {"at_least": low, "at_most": high}
@@ -55,7 +55,7 @@ def bounds(draw):
 
 @st.composite
 def files(draw):
-    """A file, and the steps of its axes and of its condition."""
+    """Draw a file, the steps of its axes, and the steps of its condition."""
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True))
     conditioned = len(keys) > 1 and draw(st.booleans())
     axes = draw(axes_of(keys))
@@ -93,7 +93,7 @@ def steps_of(axis):
 
 
 @given(files())
-def test_what_is_good_is_read_to_what_it_says(tmp_path, asked):
+def test_a_valid_file_is_read_with_its_values(tmp_path, asked):
     document, axes, condition = asked
     tuning = load_tuning(write(tmp_path, document))
     assert (tuning.name, tuning.title) == ("any", document.get("title", "any"))
@@ -119,11 +119,11 @@ def test_what_is_good_is_read_to_what_it_says(tmp_path, asked):
 
 
 def outside(low, high):
-    """Whole numbers that are not between, and what is no whole number at all."""
+    """Return a strategy for integers outside the range, and for values that are no integers."""
     return st.integers(max_value=low - 1) | st.integers(min_value=high + 1) | st.sampled_from(["", "7", 2.5, [], {}])
 
 
-def words_but(*good):
+def words_except(*good):
     return st.text(max_size=9).filter(lambda text: text not in good) | st.sampled_from([0, 1.5, [], {}, True])
 
 
@@ -134,15 +134,18 @@ WRONG = {
     ("final_seeds",): (st.integers(-(1 << 62), 1) | st.integers(1_000_001, 1 << 62), "in 2…1000000"),
     ("search_seed",): (outside(0, (1 << 32) - 1), "in 0…4294967295"),
     ("cores_per_task",): (outside(1, 1024), "in 1…1024"),
-    ("engine",): (words_but("auto", "reference", "array"), "must be one of auto, reference, array"),
-    ("aim",): (words_but(*AIMS), f"must be one of {', '.join(AIMS)}"),
+    ("engine",): (words_except("auto", "reference", "array"), "must be one of auto, reference, array"),
+    ("aim",): (words_except(*AIMS), f"must be one of {', '.join(AIMS)}"),
     ("bounds", "delivery_ratio", "at_least"): (st.sampled_from(["", "x", True, [], {}]), "must be a number"),
-    ("bounds", "delivery_ratio", "judge"): (words_but("mean", "interval", "p90", "worst"), "must be one of mean, "),
-    ("base", "preset"): (words_but("r1", "simsub"), "must be one of"),
+    ("bounds", "delivery_ratio", "judge"): (
+        words_except("mean", "interval", "p90", "worst"),
+        "must be one of mean, ",
+    ),
+    ("base", "preset"): (words_except("r1", "simsub"), "must be one of"),
     ("axes", 0, "key"): (st.sampled_from(["", "seed", 7, True, [], {}]), "must name a key of a scenario"),
     ("axes", 0, "values"): (st.sampled_from(["", 7, True, {}]), "must be an array"),
 }
-"""Where a wrong value may stand, which are wrong there, and what is said."""
+"""By place in a file, a strategy for wrong values and a part of the message."""
 PLAIN = {
     "aim": "latency_p99_ms",
     "seeds": 4,
@@ -165,9 +168,8 @@ def mistakes(draw):
 def test_one_mistake_is_one_line_with_file_line_key_and_what_is_allowed(tmp_path, mistake):
     path, value, said = mistake
     document = deepcopy(PLAIN)
-    assume(
-        not (isinstance(value, int) and abs(value) >= 1 << 63)
-    )  # more than TOML's integers are elsewhere a mistake
+    # Integers that TOML cannot have are another mistake.
+    assume(not (isinstance(value, int) and abs(value) >= 1 << 63))
     table = document
     for key in path[:-1]:
         table = table[key]
@@ -205,20 +207,20 @@ ANY = st.fixed_dictionaries(
 )
 
 
-def few_spaces(tuning) -> None:
+def list_small_spaces(tuning) -> None:
     if tuning.combinations <= 12:
         spaces(tuning)
 
 
 @given(ANY)
-def test_anything_at_all_is_read_or_reported_in_lines(tmp_path, document):
+def test_any_file_is_read_or_reported_in_lines(tmp_path, document):
     path = write(tmp_path, document)
-    said = problems(lambda: few_spaces(load_tuning(path)))
+    said = problems(lambda: list_small_spaces(load_tuning(path)))
     assert all(line and "\n" not in line for line in said)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_what_is_no_toml_is_one_line(tmp_path, data):
+def test_a_file_that_is_not_toml_is_reported_in_lines(tmp_path, data):
     path = tmp_path / "any.toml"
     path.write_bytes(data)
     said = problems(lambda: load_tuning(path))
@@ -235,6 +237,6 @@ TEXTS = st.text("0123456789.-[],<>= aeworst_\"'\n", max_size=16)
     bound=TEXTS | st.builds("{}{}{}".format, st.sampled_from([*AIMS[:2], "x"]), st.sampled_from(["<=", ">="]), TEXTS),
     condition=st.lists(st.tuples(st.sampled_from(KEYS), TEXTS), max_size=1),
 )
-def test_what_options_declare_is_read_or_reported_in_lines(vary, aim, bound, condition):
-    said = problems(lambda: few_spaces(asked_tuning("r1", vary, aim, [bound], condition, {}, [])[0]))
+def test_any_options_are_read_or_reported_in_lines(vary, aim, bound, condition):
+    said = problems(lambda: list_small_spaces(asked_tuning("r1", vary, aim, [bound], condition, {}, [])[0]))
     assert all(line and "\n" not in line for line in said)

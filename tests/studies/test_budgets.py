@@ -1,14 +1,13 @@
-"""Budgets: what holds, what breaks and by how much, and what a file of them may say."""
+"""Budgets: which are held, which are broken and by how much, and mistakes in budget files."""
 
 from __future__ import annotations
 
 import pytest
-from made_here import results_of
+from local_runs import run_locally
 from small_study import hearsay
 
 from hearsay.number_text import plain, relative
-from hearsay.studies.budgets import BudgetTable, judged_words, judgements, load_budgets
-from hearsay.studies.budgets import judged as judged_by
+from hearsay.studies.budgets import BudgetTable, judged, judged_words, judgements, load_budgets
 from hearsay.studies.checked_file import StudyError
 from hearsay.studies.points import Point
 from hearsay.studies.results import StudyFolder, values_at
@@ -32,16 +31,17 @@ delivery_ratio = { at_least = 0.5 }
 """
 
 
-def judged(tmp_path, text: str = BUDGETS):
+def check(tmp_path, text: str = BUDGETS):
+    """Execute the runs of a budget file; return the judgements, the points and the results."""
     path = tmp_path / "budget.toml"
     path.write_text(text)
     study, points, cases = load_budgets(path)
-    results = results_of(study, points)
+    results = run_locally(study, points)
     return judgements(cases, points, results), points, results
 
 
-def test_what_breaks_is_named_with_how_far(tmp_path):
-    found, points, results = judged(tmp_path)
+def test_a_broken_budget_is_named_with_its_excess(tmp_path):
+    found, points, results = check(tmp_path)
     assert [each.held for each in found] == [False, True, True, False]
     slow = found[0]
     values = values_at(points[0], results, "latency_p99_ms")
@@ -58,23 +58,23 @@ def test_what_breaks_is_named_with_how_far(tmp_path):
 
 
 @pytest.mark.parametrize("bound", ["at_most", "at_least"])
-def test_what_must_stay_within(bound):
-    """For 1…10 ms: the mean, the end of its interval, the 90th percentile, the worst."""
+def test_the_value_of_each_judge(bound):
+    """The runs have 1…10 ms. The values are the mean, the end of its interval, the 90th percentile and the worst."""
     point = Point("p", (0,), tuple(range(1, 11)), "", (), 1.0)
     results = {point.run_name(seed): {"error": None, "latency_p99_ms": float(seed)} for seed in point.seeds}
 
     def value(judge: str) -> float | None:
         table = BudgetTable.model_validate({bound: 1, "judge": judge})
-        return judged_by(table.budget("case", "latency_p99_ms"), point, results).value
+        return judged(table.budget("case", "latency_p99_ms"), point, results).value
 
     found = [value(judge) for judge in ("mean", "interval", "p90", "worst")]
     expected = [5.5, 5.5 + 2.2621571628 * (110 / 12 / 10) ** 0.5, 9, 10]
     assert found == pytest.approx(expected if bound == "at_most" else [11 - each for each in expected])
 
 
-def test_a_case_whose_runs_fail_holds_nothing(tmp_path):
+def test_failed_runs_break_all_budgets_of_their_case(tmp_path):
     other = BUDGETS.replace('preset = "r1"', 'router.kind = "other_router:OTHER"')
-    found, *_ = judged(tmp_path, other.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
+    found, *_ = check(tmp_path, other.replace("seeds = 3", 'engine = "array"\nseeds = 3'))
     assert not any(each.held for each in found)
     assert judged_words(found[0]) == "broken: small: p99 latency: 3 of its runs failed"
 
@@ -134,7 +134,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
 
 def test_the_command_exits_1_and_names_the_budget(tmp_path):
     """The runs are in the folder, so no Spark is needed."""
-    _, _, results = judged(tmp_path)
+    _, _, results = check(tmp_path)
     StudyFolder.open(tmp_path / "out").add(results.values())
     path = tmp_path / "budget.toml"
     done = hearsay("check", path, "--out", tmp_path / "out")

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from made_here import results_of
+from local_runs import run_locally
 from small_study import hearsay
 
 from hearsay.number_text import plain
@@ -39,7 +39,7 @@ TINY = (("network.nodes", 12), ("network.degree", 3), ("workload.messages", 2), 
 
 def compared(a: Base, b: Base, seeds: int, *, same_seeds: bool = True) -> dict[str, FigureComparison]:
     study, points = study_of_sides(a, b, ("A", "B"), seeds, same_seeds=same_seeds, engine="auto")
-    return {line.figure.name: line for line in compare(points, results_of(study, points))}
+    return {line.figure.name: line for line in compare(points, run_locally(study, points))}
 
 
 def test_the_same_scenario_on_the_same_seeds_is_equal_in_all():
@@ -60,7 +60,7 @@ def test_the_same_scenario_on_different_seeds_is_called_different_in_at_most_5_o
     for number in range(40):
         first = number * 12
         points = [point_of(base, tuple(range(first + at, first + at + 6)), (0,)) for at in (0, 6)]
-        verdicts = [line.verdict for line in compare(points, results_of(study, points))]
+        verdicts = [line.verdict for line in compare(points, run_locally(study, points))]
         called += Verdict.BETTER in verdicts or Verdict.WORSE in verdicts
     assert called <= 5
 
@@ -95,21 +95,21 @@ def line_of(name: str, a: list[float], b: list[float], verdict: Verdict, figures
     return FigureComparison(BY_NAME[name], difference, verdict, difference.detectable(figures))
 
 
-def document(line: FigureComparison) -> str:
+def verdict_text(line: FigureComparison) -> str:
     return plain(verdict_words(line))
 
 
-def test_words():
+def test_words_of_verdicts():
     faster = line_of("latency_p99_ms", [100, 110, 90, 100], [90, 98, 80, 92], Verdict.BETTER)
-    assert document(faster) == "better: 10 % less (between 7.4 % and 13 %)"
+    assert verdict_text(faster) == "better: 10 % less (between 7.4 % and 13 %)"
     fewer = line_of("delivery_ratio", [1, 1, 1, 1], [0.9, 0.91, 0.89, 0.9], Verdict.WORSE)
-    assert document(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
+    assert verdict_text(fewer) == "worse: 10 percentage points less (between 8.7 and 11 percentage points)"
     unseen = line_of("hops_mean", [3.0, 3.2, 3.1, 2.9], [3.1, 3.1, 3.0, 3.05], Verdict.UNDETECTED)
-    assert document(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
+    assert verdict_text(unseen) == "no difference detectable with 4 seeds (would see 9.0 %)"
     twice = line_of("copies_per_delivery", [2, 2.1, 1.9, 2], [4, 4.2, 3.8, 4.01], Verdict.WORSE)
-    assert document(twice) == "worse: 100 % more (between 94 % and 110 %)"
+    assert verdict_text(twice) == "worse: 100 % more (between 94 % and 110 %)"
     unknown = FigureComparison(BY_NAME["hops_mean"], None, Verdict.UNKNOWN, 0.0)
-    assert document(unknown) == "not measured: fewer than two seeds have it"
+    assert verdict_text(unknown) == "not measured: fewer than two seeds have it"
 
 
 def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
@@ -122,7 +122,7 @@ def test_a_side_that_ran_well_keeps_its_figures_when_the_other_failed():
     (line,) = compare([a, b], results, ["hops_mean"])
     assert side_words(line) == ("4.5", "–")
     assert short_verdict(line) == "not measured in B"
-    assert document(line) == "not measured in B: fewer than two seeds have it"
+    assert verdict_text(line) == "not measured in B: fewer than two seeds have it"
 
 
 def test_a_figure_is_found_by_its_name():
@@ -132,17 +132,17 @@ def test_a_figure_is_found_by_its_name():
         figure_named(figures, "hops")
 
 
-def test_what_is_no_scenario_is_said():
+def test_an_unknown_scenario_is_refused():
     with pytest.raises(StudyError, match=r"r2: no such file, and no such preset; there are churn-30"):
         base_named("r2")
 
 
-def test_the_command_tells_what_is_kept(tmp_path):
+def test_the_command_compares_stored_runs(tmp_path):
     """The runs are in the folder, so no Spark is needed."""
     a = Base(preset="r1", settings=TINY)
     b = a.with_settings([("router.degree", 9), ("router.degree_low", 8)])
     study, points = study_of_sides(a, b, ("A", "B"), 5, same_seeds=True, engine="auto")
-    StudyFolder.open(tmp_path / "out").add(results_of(study, points).values())
+    StudyFolder.open(tmp_path / "out").add(run_locally(study, points).values())
     both = [f"--both={key}={value}" for key, value in TINY]
     changes = ("--set", "router.degree=9", "--set", "router.degree_low=8")
     done = hearsay("compare", "r1", *changes, *both, "--seeds", 5, "--out", tmp_path / "out", "--json")
@@ -155,7 +155,7 @@ def test_the_command_tells_what_is_kept(tmp_path):
     assert "Content-Security-Policy" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp_path):
+def test_a_comparison_shows_the_shared_settings_and_has_its_own_folder(tmp_path):
     both = tuple(f"{key}={value}" for key, value in TINY)
     a = Base(preset="r1", settings=TINY)
     for loss in ("0.3", "0.4"):
@@ -164,7 +164,7 @@ def test_a_comparison_says_what_holds_on_both_sides_and_keeps_its_own_folder(tmp
         study, points = study_of_sides(
             base, base.with_settings([("router.degree", 9)]), asked.names, 3, same_seeds=True, engine="auto"
         )
-        StudyFolder.open(tmp_path / "sweeps" / asked.folder_name).add(results_of(study, points).values())
+        StudyFolder.open(tmp_path / "sweeps" / asked.folder_name).add(run_locally(study, points).values())
         done = hearsay(*shlex.split(asked.command)[1:], cwd=tmp_path, variables={"COLUMNS": "80"})
         assert done.returncode == 0, done.stderr
         assert f"both: with {', '.join(asked.both)}\nseeds: 3, the same on both sides" in done.stdout
@@ -183,7 +183,7 @@ def test_nothing_to_compare_is_a_usage_error(tmp_path):
     assert "nothing to compare" in done.stderr
 
 
-def test_an_interval_without_0_that_is_no_difference_says_why():
+def test_an_interval_without_0_that_is_not_significant_is_explained():
     line = line_of("control_per_delivery", [3.0, 3.2, 3.1, 2.9], [2.7, 3.0, 2.7, 2.6], Verdict.UNDETECTED)
     assert by_itself_words([line]) == ""
     alone = replace(line, by_itself=True)

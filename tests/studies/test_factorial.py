@@ -8,7 +8,7 @@ import shlex
 from math import isclose
 
 import pytest
-from made_here import results_of
+from local_runs import run_locally
 from small_study import hearsay
 
 from hearsay.metrics import shown_in, without_unknown
@@ -34,7 +34,7 @@ def asked_for(*changes: str, seeds: int = 4, factorial: bool = True, **more) -> 
     return ComparisonRequest("r1", None, changes, TINY, seeds, factorial=factorial, **more)
 
 
-def effects_of(sides: list[list[float]]) -> dict[str, Effect]:
+def latency_effects(sides: list[list[float]]) -> dict[str, Effect]:
     """Return the effects on the p50 latency by name. `sides` has the latencies of each side, by seed."""
     changes = ("router.degree=8", "loss.rate=0.1", "links.jitter_ms=3")[: len(sides).bit_length() - 1]
     points = planned(asked_for(*changes, seeds=len(sides[0]))).points
@@ -49,7 +49,7 @@ def effects_of(sides: list[list[float]]) -> dict[str, Effect]:
 
 
 def test_two_settings_that_add_up_have_no_interaction():
-    found = effects_of([[100, 200, 300], [131, 231, 331], [60, 160, 260], [91, 191, 291]])
+    found = latency_effects([[100, 200, 300], [131, 231, 331], [60, 160, 260], [91, 191, 291]])
     changes = {name: effect.line.difference.estimate for name, effect in found.items()}
     assert changes == {
         "X alone": 31, "Y alone": -40, "X and Y": -9, "X on average": 31, "Y on average": -40, "X × Y": 0
@@ -59,7 +59,7 @@ def test_two_settings_that_add_up_have_no_interaction():
 
 
 def test_what_settings_change_together_is_their_interaction():
-    found = effects_of([[100, 200, 300], [131, 232, 330], [100, 201, 300], [71, 170, 270]])
+    found = latency_effects([[100, 200, 300], [131, 232, 330], [100, 201, 300], [71, 170, 270]])
     assert isclose(found["X on average"].line.difference.estimate, (31 - 30) / 2, abs_tol=0.5)
     assert isclose(found["X × Y"].line.difference.estimate, -61, abs_tol=1)
     assert found["X × Y"].verdict == "better than sum"
@@ -67,7 +67,7 @@ def test_what_settings_change_together_is_their_interaction():
 
 
 def test_intervals_without_0_that_are_not_significant_are_counted():
-    found = list(effects_of([[100, 200, 300], [108, 211, 314], [100, 201, 299], [108, 212, 313]]).values())
+    found = list(latency_effects([[100, 200, 300], [108, 211, 314], [100, 201, 299], [108, 212, 313]]).values())
     without_0 = [each.name for each in found if each.line.difference.low > 0 and each.verdict == "not significant"]
     assert "X alone" in without_0
     words = (
@@ -79,7 +79,7 @@ def test_intervals_without_0_that_are_not_significant_are_counted():
 def test_three_settings_have_eight_sides():
     base = [[100.0, 150.0]]
     singles, pairs, whole = [[110.0, 160.0]] * 3, [[120.0, 170.0]] * 3, [[150.0, 200.0]]
-    found = effects_of([*base, *singles, *pairs, *whole])
+    found = latency_effects([*base, *singles, *pairs, *whole])
     assert side_names(8) == ["A", "X", "Y", "Z", "XY", "XZ", "YZ", "B"]
     assert {name: effect.line.difference.estimate for name, effect in found.items()} == {
         **dict.fromkeys(("X alone", "Y alone", "Z alone"), 10),
@@ -95,7 +95,7 @@ def test_three_settings_have_eight_sides():
 def simulated():
     asked = asked_for("router.degree=10", "loss.rate=0.3", seeds=5)
     plan = planned(asked)
-    return asked, plan, results_of(plan.study, plan.points)
+    return asked, plan, run_locally(plan.study, plan.points)
 
 
 def test_simulated_effects_add_up(simulated):
@@ -165,7 +165,7 @@ def test_the_page_has_a_chart_with_an_axis_for_each_metric(simulated, tmp_path):
         ),
     ],
 )
-def test_what_has_no_factorial_is_a_line(words, problem, tmp_path):
+def test_changes_without_a_factorial_are_refused_in_one_line(words, problem, tmp_path):
     done = hearsay("compare", "r1", *words, "--factorial", "--dry-run", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"hearsay: {problem}\n")
 
@@ -185,7 +185,7 @@ def test_several_changes_at_once_are_warned_of():
     assert not words("router.degree=8", "loss.rate=0.1", unpaired=True).endswith("alone, too.")
 
 
-def test_a_second_scenario_changes_what_differs(tmp_path):
+def test_a_second_scenario_changes_the_settings_that_differ(tmp_path):
     (tmp_path / "b.toml").write_text('preset = "r1"\n[router]\ndegree = 8\n[loss]\nrate = 0.1\n', encoding="utf-8")
     asked = ComparisonRequest("r1", str(tmp_path / "b.toml"), (), TINY, 2, factorial=True)
     plan = planned(asked)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from kills import DRIVER, JVM, WORKER
-from small_study import assert_tables_of_runs_made_here, table, write_study
+from small_study import assert_tables_of_local_runs, table, write_study
 from sweep_kills import Kill, study, sweep_and_kill
 
 pytestmark = pytest.mark.thorough
 
 
-def test_a_sweep_goes_on_where_it_was_killed(tmp_path):
+def test_a_killed_sweep_continues_with_the_same_tables(tmp_path):
     """Three sweeps of one folder lose a process each, after the first pack that they store. The kill of a worker does
     not end a sweep. `bench/kill_sweeps.py` kills at seeded points.
     """
@@ -23,4 +23,4 @@ def test_a_sweep_goes_on_where_it_was_killed(tmp_path):
         assert outcome.code in codes, outcome.errors
         assert "Traceback" not in outcome.errors
     assert len(table(out, "runs")) == runs
-    assert_tables_of_runs_made_here(out, path)
+    assert_tables_of_local_runs(out, path)

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from kills import LOOK_AGAIN_S, descendants, ends_within, gone
-from made_here import results_of
-from small_study import STUDY, swept_in_processes, table, write_study
+from kills import LOOK_AGAIN_S, descendants, ends_within, require_end
+from local_runs import run_locally
+from small_study import STUDY, sweep_in_processes, table, write_study
 
 from hearsay.studies.points import points_of
 from hearsay.studies.results import TABLES, tables_of
@@ -53,37 +53,37 @@ with Processes(1) as made:
 """
 
 
-def test_tables_are_those_of_runs_made_here(tmp_path):
+def test_tables_equal_those_of_runs_in_this_process(tmp_path):
     path = write_study(tmp_path)
-    done = swept_in_processes(path, tmp_path / "out")
+    done = sweep_in_processes(path, tmp_path / "out")
     assert (done.made, done.failures) == (12, [])
     study = load_study(path)
     points = points_of(study)
-    expected = tables_of(study, points, results_of(study, points))
+    expected = tables_of(study, points, run_locally(study, points))
     for name in set(TABLES) - {"resources"}:
         assert table(tmp_path / "out", name).equals(expected[name]), name
-    assert swept_in_processes(path, tmp_path / "out").made == 0
+    assert sweep_in_processes(path, tmp_path / "out").made == 0
 
 
 def test_progress_counts_a_run_for_each_process(tmp_path):
     reports = []
-    swept_in_processes(write_study(tmp_path), tmp_path / "out", reports.append)
+    sweep_in_processes(write_study(tmp_path), tmp_path / "out", reports.append)
     assert {progress.running for progress in reports} <= {0, 1, 2}
     assert (reports[0].total, reports[-1].done) == (12, 12)
 
 
 def test_traces_come_back_whole(tmp_path):
     text = STUDY.replace("seeds = 3", "seeds = [2]").replace("[base]", "traces = true\n[base]")
-    done = swept_in_processes(write_study(tmp_path, text), tmp_path / "out")
+    done = sweep_in_processes(write_study(tmp_path, text), tmp_path / "out")
     assert len(done.results) == 4
     for run in done.results:
         assert verify(tmp_path / "out" / "traces" / run) == []
 
 
-def test_what_kills_its_process_is_named_and_stops_no_other(tmp_path, monkeypatch):
+def test_a_run_that_kills_its_process_is_reported_and_stops_no_other(tmp_path, monkeypatch):
     (tmp_path / "deadly_in_processes.py").write_text(ROUTER)
     monkeypatch.syspath_prepend(tmp_path)
-    done = swept_in_processes(write_study(tmp_path, DEADLY), tmp_path / "out")
+    done = sweep_in_processes(write_study(tmp_path, DEADLY), tmp_path / "out")
     errors = [row["error"] for row in table(tmp_path / "out", "runs").to_pylist()]
     assert errors == ["its process was killed (out of memory?), 3 times", None, None]
     assert len(done.failures) == 1
@@ -96,7 +96,7 @@ def test_a_sweep_that_is_stopped_leaves_no_process(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        swept_in_processes(write_study(tmp_path), tmp_path / "out", stop)
+        sweep_in_processes(write_study(tmp_path), tmp_path / "out", stop)
     assert set(descendants(os.getpid())) <= before
 
 
@@ -108,4 +108,4 @@ def test_processes_end_when_their_owner_is_killed(tmp_path):
             assert not ends_within(owner.pid, LOOK_AGAIN_S)
         owner.kill()
     for pid in family:
-        gone(pid)
+        require_end(pid)

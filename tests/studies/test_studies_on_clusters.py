@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import subprocess
 
-from small_study import assert_tables_of_runs_made_here, hearsay, table, write_study
+from small_study import assert_tables_of_local_runs, hearsay, table, write_study
 from standalone import free_port
-from tasks_python import python_of_tasks
+from tasks_python import write_task_python
 
 
 def test_standalone_cluster(master, tmp_path):
     """The tasks' Python has pyspark and pyarrow. The sweep sends it the package hearsay."""
-    python = python_of_tasks(tmp_path)
-    knows = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
-    assert b"No module named 'hearsay'" in knows.stderr
+    python = write_task_python(tmp_path)
+    done = subprocess.run([python, "-c", "import hearsay"], capture_output=True, cwd=tmp_path)
+    assert b"No module named 'hearsay'" in done.stderr
     assert_equal_sweep(tmp_path, "--master", master, PYSPARK_PYTHON=str(python))
 
 
@@ -21,7 +21,7 @@ def test_spark_connect(connect, tmp_path):
     assert_equal_sweep(tmp_path, "--remote", connect)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
+def test_an_unreachable_cluster_is_reported_in_one_line(tmp_path):
     done = hearsay(
         "sweep", write_study(tmp_path), "--out", tmp_path / "out", "--master", f"spark://127.0.0.1:{free_port()}"
     )
@@ -34,5 +34,5 @@ def assert_equal_sweep(tmp_path, *where: str, **variables: str) -> None:
     study = write_study(tmp_path)
     done = hearsay("sweep", study, "--out", tmp_path / "out", *where, variables=variables)
     assert done.returncode == 0, done.stderr
-    assert_tables_of_runs_made_here(tmp_path / "out", study)
+    assert_tables_of_local_runs(tmp_path / "out", study)
     assert table(tmp_path / "out", "resources").column("engine").null_count == 0

@@ -63,14 +63,14 @@ def test_any_key_of_a_scenario_is_an_axis(tmp_path):
     assert ["degree = 7" in point.scenario for point in points] == [False, True, False, True]
 
 
-def test_a_study_that_is_edited_keeps_its_runs(tmp_path):
+def test_an_edited_study_keeps_the_runs_of_both_versions(tmp_path):
     before = {run for point in points_of(load_study(write_study(tmp_path))) for run in point.run_names}
     edited = STUDY.replace("seeds = 3", "seeds = [2, 3, 4]").replace("[0, 0.3]", "[0.3, 0.5]").replace("thin", "lean")
     after = {run for point in points_of(load_study(write_study(tmp_path, edited))) for run in point.run_names}
     assert len(before & after) == 2 * 2
 
 
-def test_files_that_a_scenario_names_are_part_of_its_name_and_travel_with_it(tmp_path):
+def test_files_of_a_scenario_are_part_of_its_point_and_of_the_points_name(tmp_path):
     text = '[base]\nnetwork = { nodes = 3, topology = "edge_list", edges_file = "ring.txt" }'
     (tmp_path / "ring.txt").write_text("0 1\n1 2\n")
     (first,) = points_of(load_study(write_study(tmp_path, text)))
@@ -112,7 +112,7 @@ values = [[2, 1], [6]]
     ]
 
 
-def test_values_that_no_scenario_can_have_are_reported_where_they_stand(tmp_path):
+def test_values_that_no_scenario_can_have_are_reported_with_their_line(tmp_path):
     text = """[base]
 network.nodes = 0
 

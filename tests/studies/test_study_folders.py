@@ -25,7 +25,7 @@ def test_many_files_become_one(tmp_path):
     assert [first[f"p-{number}"]["latency_p50_ms"] for number in (1, 200)] == [1 / 3, 200 / 3]
 
 
-def test_a_run_that_succeeded_once_has_succeeded(tmp_path):
+def test_a_success_counts_before_and_after_a_failure(tmp_path):
     folder = StudyFolder.open(tmp_path / "out")
     folder.add([row(1, "it died"), row(2)])
     folder.add([row(1)])
@@ -43,7 +43,7 @@ def test_a_damaged_file_is_named_and_its_runs_are_not_there(tmp_path):
     assert folder.damaged == [file]
 
 
-def test_what_a_killed_process_had_in_the_making_goes_when_the_folder_is_opened_again(tmp_path):
+def test_opening_a_folder_removes_the_temporary_files_of_a_killed_process(tmp_path):
     StudyFolder.open(tmp_path / "out").close()
     names = ("scenarios/p.toml", "results/r.parquet", "tables/t.parquet")
     left = [DurableFile(tmp_path / "out" / name) for name in names]

@@ -33,7 +33,7 @@ def described(schema: dict) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("schema", [STUDY, BUDGET, TUNE], ids=["study", "budget", "tune"])
-def test_every_key_says_what_it_is_for_and_no_other_is_known(schema):
+def test_every_key_is_described_and_unknown_keys_are_refused(schema):
     assert {key for key, description in described(schema).items() if not description} == set()
     assert schema["additionalProperties"] is False
     assert all(
@@ -67,7 +67,7 @@ def test_a_case_has_every_figure():
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_the_studies_of_this_repository_keep_to_it(path):
+def test_the_studies_of_this_repository_have_only_keys_of_the_schema(path):
     study = load_study(path)
     assert len(study.seeds) > 1 or any(len(axis.steps) > 1 for axis in study.axes)
     document = tomllib.loads(path.read_text(encoding="utf-8"))

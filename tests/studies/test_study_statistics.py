@@ -13,14 +13,14 @@ TIMES = 1500
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 4, 7.3, 19, 200, 5000])
-def test_students_t_is_scipys(freedom):
+def test_students_t_equals_scipys(freedom):
     for share in (0.6, 0.8, 0.95, 0.975, 0.999, 0.99999):
         assert statistics.quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-9)
     for t in (0.01, 0.7, 2.1, 9.0, 60.0):
         assert statistics.two_sided_p(-t, freedom) == pytest.approx(2 * scipy.stats.t.sf(t, freedom), rel=1e-8)
 
 
-def test_differences_are_scipys():
+def test_differences_equal_scipys():
     chance = np.random.default_rng(1)
     a, b = chance.normal(5, 2, 12), chance.normal(6, 4, 12)
     theirs = scipy.stats.ttest_rel(b, a)
@@ -56,7 +56,7 @@ CASES = {
 @pytest.mark.parametrize("seeds", [6, 20])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", [paired, unpaired])
-def test_intervals_hold_the_truth_in_95_of_100_cases(case, method, seeds):
+def test_95_of_100_intervals_contain_the_true_difference(case, method, seeds):
     chance = np.random.default_rng([*case.encode(), seeds])
     held = 0
     for _ in range(TIMES):
@@ -67,14 +67,14 @@ def test_intervals_hold_the_truth_in_95_of_100_cases(case, method, seeds):
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
-def test_intervals_of_a_mean_hold_it_in_95_of_100_cases(seeds):
+def test_95_of_100_intervals_contain_the_true_mean(seeds):
     chance = np.random.default_rng(seeds)
     found = [mean_of(chance.normal(7, 2, seeds).tolist()) for _ in range(TIMES)]
     held = sum(each.low <= 7 <= each.high for each in found if each is not None)
     assert 0.93 <= held / TIMES <= 0.97
 
 
-def test_pairing_sees_what_unpaired_runs_cannot():
+def test_pairing_detects_differences_that_unpaired_runs_do_not():
     """Networks differ by far more than the two sides. With the same networks on both sides, that does not matter."""
     chance = np.random.default_rng(5)
     seen = {paired: 0, unpaired: 0}
@@ -92,7 +92,7 @@ def test_pairing_sees_what_unpaired_runs_cannot():
 
 
 @pytest.mark.thorough
-def test_of_100_comparisons_of_equals_at_most_5_call_any_figure_different():
+def test_at_most_5_of_100_comparisons_of_equals_find_a_difference():
     """Six metrics of the same runs are correlated: three of them are the others with noise."""
     chance = np.random.default_rng(6)
     wrong = 0
@@ -120,14 +120,14 @@ def test_the_detectable_difference_is_detected_in_80_of_100_cases():
     assert 0.76 <= seen / 2000 <= 0.86
 
 
-def test_holm_asks_most_of_the_first():
+def test_holm_is_strictest_with_the_smallest_p():
     assert holm([0.04, 0.001, 0.03]) == [False, True, False]
     assert holm([0.02, 0.01, 0.03]) == [True, True, True]
     assert holm([0.02, 0.03]) == [True, True]
     assert holm([]) == []
 
 
-def test_without_scatter():
+def test_samples_without_scatter():
     assert paired([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]).p == 1
     same = paired([1.0, 2.0, 3.0], [1.5, 2.5, 3.5])
     assert (same.p, same.low, same.high, same.constant) == (0, 0.5, 0.5, True)

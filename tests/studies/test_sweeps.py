@@ -12,9 +12,9 @@ from kills import environment
 from small_study import (
     STUDY,
     assert_equal_tables,
-    assert_tables_of_runs_made_here,
+    assert_tables_of_local_runs,
     hearsay,
-    swept,
+    sweep_on_spark,
     table,
     write_study,
 )
@@ -31,13 +31,13 @@ from hearsay.trace.compare_runs import verify
 def once(spark, tmp_path_factory):
     """Return the folder of a sweep of the small study."""
     folder = tmp_path_factory.mktemp("once")
-    done = swept(spark, write_study(folder), folder / "out")
+    done = sweep_on_spark(spark, write_study(folder), folder / "out")
     assert (done.made, done.failures) == (12, [])
-    assert_tables_of_runs_made_here(folder / "out", folder / "small.toml")
+    assert_tables_of_local_runs(folder / "out", folder / "small.toml")
     return folder / "out"
 
 
-def test_a_row_says_what_simulate_says(once):
+def test_a_row_equals_the_summary_of_simulate(once):
     row = table(once, "runs").to_pylist()[-1]
     scenario = load_scenario(once / "scenarios" / f"{row['point']}.toml", None, [("seed", row["seed"])])
     summary = simulate(scenario)
@@ -66,16 +66,16 @@ def test_tables_of_points_and_resources(once):
 def test_finished_runs_are_never_run_again(spark, once, tmp_path):
     path = write_study(tmp_path)
     whole = tmp_path / "out"
-    assert swept(spark, path, whole).made == 12
-    assert swept(spark, path, whole).made == 0
+    assert sweep_on_spark(spark, path, whole).made == 12
+    assert sweep_on_spark(spark, path, whole).made == 0
     (whole / "results" / "half.parquet").write_bytes(b"PAR1 and no more")
     more = write_study(tmp_path, STUDY.replace("seeds = 3", "seeds = 4"), "more")
-    assert swept(spark, more, whole).made == 4
-    assert swept(spark, path, whole).made == 0
+    assert sweep_on_spark(spark, more, whole).made == 4
+    assert sweep_on_spark(spark, path, whole).made == 0
     assert_equal_tables(whole, once)
 
 
-def test_figures_that_are_asked_for_stand_with_their_intervals(once, tmp_path):
+def test_chosen_figures_are_shown_with_their_intervals(once, tmp_path):
     shutil.copytree(once, tmp_path / "out")
     command = ("sweep", once.parent / "small.toml", "--out", tmp_path / "out", "--figure")
     head, first, *_ = hearsay(*command, "copies_per_delivery", cwd=tmp_path).stdout.splitlines()
@@ -93,22 +93,22 @@ def test_a_run_that_fails_is_a_row_and_stops_no_other(spark, tmp_path):
     base = STUDY.replace('preset = "r1"', 'router.kind = "other_router:OTHER"').partition("[[axes]]\nkeys")[0]
     text = base.replace("[base]", 'engine = "array"\n[base]').replace("seeds = 3", "seeds = 2")
     path = write_study(tmp_path, text)
-    done = swept(spark, path, tmp_path / "out")
+    done = sweep_on_spark(spark, path, tmp_path / "out")
     assert len(done.failures) == 4
     rows = table(tmp_path / "out", "runs").to_pylist()
     (error,) = {row["error"] for row in rows}
     assert error.startswith("engine array: router.kind = 'other_router:OTHER': only floodsub, ")
     write_study(tmp_path, text.replace('engine = "array"', 'engine = "reference"'))
-    assert swept(spark, path, tmp_path / "out").made == 0
-    assert swept(spark, path, tmp_path / "out", again=True).failures == []
+    assert sweep_on_spark(spark, path, tmp_path / "out").made == 0
+    assert sweep_on_spark(spark, path, tmp_path / "out", again=True).failures == []
 
 
 def test_traces_come_back_whole(spark, once, tmp_path):
     text = STUDY.replace("seeds = 3", "seeds = [2]").replace("[0, 0.3]", "[0.3]")
-    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    assert sweep_on_spark(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
     text = text.replace("[base]", "traces = true\n[base]")
-    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
-    assert swept(spark, write_study(tmp_path, text), tmp_path / "out").made == 0
+    assert sweep_on_spark(spark, write_study(tmp_path, text), tmp_path / "out").made == 2
+    assert sweep_on_spark(spark, write_study(tmp_path, text), tmp_path / "out").made == 0
     rows = table(tmp_path / "out", "runs").to_pylist()
     folders = sorted(path.name for path in (tmp_path / "out" / "traces").iterdir() if path.name[0] != ".")
     assert folders == sorted(row["run"] for row in rows)
@@ -144,7 +144,7 @@ values = [[4, 3], [5, 3], [6, 3], [7, 3]]
 
 
 @pytest.mark.thorough
-def test_a_router_from_outside_travels_and_what_kills_its_task_is_named(tmp_path):
+def test_tasks_get_a_router_from_outside_and_a_run_that_kills_its_task_is_reported(tmp_path):
     """The router's module is in the working directory, which is not on the path of the tasks' Python."""
     (tmp_path / "deadly_router.py").write_text(ROUTER)
     path = write_study(tmp_path, DEADLY)
@@ -175,7 +175,7 @@ def test_short_runs_are_packed_and_long_ones_go_first_and_alone():
     assert (len(queue), queue.seconds_left()) == (0, 0)
 
 
-def test_packs_follow_what_was_measured():
+def test_the_size_of_packs_follows_the_measured_time():
     queue = RunQueue(tasks(5000), {"p": 0.001})
     assert len(queue.take(2)) > 500
     queue.learn("p", 0.5)
@@ -199,7 +199,7 @@ def test_runs_whose_task_died_go_alone():
     assert [len(queue.take(1)) for _ in range(4)] == [1, 1, 1, 0]
 
 
-def test_a_run_in_this_process_is_the_run_of_a_task(once):
+def test_a_run_in_this_process_equals_that_of_a_task(once):
     row = table(once, "runs").to_pylist()[0]
     text = (once / "scenarios" / f"{row['point']}.toml").read_text(encoding="utf-8")
     here = perform(Task(row["run"], row["point"], row["seed"], text, (), "auto", False))

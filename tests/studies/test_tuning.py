@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 from commands import hearsay
-from known_best import BOUND, HEAVIEST, RANGE, TUNING, KeptProcesses, command, height, left_by, write_problem
-from known_best import tuned as tuned_in
+from known_best import BOUND, HEAVIEST, RANGE, TUNING, KeptProcesses, command, height, output_files, write_problem
+from known_best import tune as tune_in
 
 from hearsay.number_text import plain
 from hearsay.studies.budgets import judgements, load_budgets
@@ -25,11 +25,9 @@ from hearsay.studies.tuning.tune_file import load_tuning
 PROCESSES = KeptProcesses()
 
 
-def tuned(
-    path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False
-) -> Tuned:
+def tune(path: Path, out: Path, listen: Callable[[Progress], None] = lambda _: None, *, again: bool = False) -> Tuned:
     """Tune in processes that all tests of this file share."""
-    return tuned_in(path, out, listen, again=again, place=PROCESSES.open)
+    return tune_in(path, out, listen, again=again, place=PROCESSES.open)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def problem(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def once(problem):
-    return problem.parent / "out", tuned(problem, problem.parent / "out")
+    return problem.parent / "out", tune(problem, problem.parent / "out")
 
 
 def test_the_known_best_is_found(once):
@@ -62,14 +60,14 @@ def test_the_known_best_is_found(once):
     assert answer.lines[0].difference.mean_a == pytest.approx(height(12, 12))
 
 
-def test_nothing_is_tried_that_is_no_scenario_and_nothing_twice(once):
+def test_only_valid_combinations_are_tried_and_each_once(once):
     _, done = once
     steps = [each.steps for each in done.searches[0].tried]
     assert all(y <= x for x, y in steps)
     assert len(set(steps)) == len(steps)
 
 
-def test_the_hopeless_get_few_seeds(once):
+def test_points_that_cannot_win_get_few_seeds(once):
     """A point's metrics are the same on all seeds, so few seeds are enough to distinguish points."""
     _, done = once
     first = rungs(len(done.tuning.seeds))[0]
@@ -89,7 +87,7 @@ def test_the_hopeless_get_few_seeds(once):
 
 
 @pytest.mark.thorough
-def test_stopped_again_and_again_it_comes_to_the_same(problem, once, tmp_path):
+def test_a_tuning_that_is_stopped_several_times_has_the_same_answer(problem, once, tmp_path):
     out = tmp_path / "out"
     for stop_after in (1, 10, 45):
 
@@ -98,15 +96,15 @@ def test_stopped_again_and_again_it_comes_to_the_same(problem, once, tmp_path):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            tuned(problem, out, stop)
-    done = tuned(problem, out)
+            tune(problem, out, stop)
+    done = tune(problem, out)
     assert 0 < done.made < once[1].made
-    assert left_by(out) == left_by(once[0])
-    assert tuned(problem, out).made == 0
-    assert left_by(out) == left_by(once[0])
+    assert output_files(out) == output_files(once[0])
+    assert tune(problem, out).made == 0
+    assert output_files(out) == output_files(once[0])
 
 
-def test_the_budgets_it_leaves_hold(once):
+def test_the_budgets_of_the_answer_hold(once):
     out, done = once
     study, points, cases = load_budgets(out / "answer" / "budgets.toml")
     assert study.seeds == done.tuning.fresh_seeds
@@ -125,7 +123,7 @@ def test_each_condition_has_its_own_best(problem, tmp_path):
     path = problem.with_name("conditions.toml")
     text = problem.read_text().replace(RANGE, "values = [5, 6, 7]", 1).replace(RANGE, "values = [3, 4]", 1)
     path.write_text(text + conditions)
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     assert [found.label for found in done.searches] == ["2", "1"]
     assert [found.best and found.best.steps for found in done.searches] == [(0, 0), (2, 0)]
     assert done.searches[1].tried[0].steps == (0, 0)
@@ -136,18 +134,18 @@ def test_each_condition_has_its_own_best(problem, tmp_path):
     assert [row["workload.messages"] for row in table if row["best"]] == [2, 1]
 
 
-def test_a_run_that_fails_is_no_answer_and_stops_nothing(problem, tmp_path):
+def test_a_point_that_fails_is_no_answer_and_stops_no_other(problem, tmp_path):
     path = problem.with_name("failing.toml")
     text = problem.read_text().replace(RANGE, "values = [13, 5]", 1).replace(RANGE, "values = [3, 4]", 1)
     path.write_text(text)
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     ended = {each.steps[0]: each.ended for each in done.searches[0].tried}
     assert (ended[0], set(ended)) == (Ended.FAILED, {0, 1})
     assert done.searches[0].best.steps == (1, 0)
     assert done.failures
     assert all(" s: RuntimeError: thirteen (hill_router.py:" in row["error"] for row in done.failures)
-    assert tuned(path, tmp_path / "out").made == 0
-    assert tuned(path, tmp_path / "out", again=True).made == len(done.failures)
+    assert tune(path, tmp_path / "out").made == 0
+    assert tune(path, tmp_path / "out", again=True).made == len(done.failures)
 
 
 def test_failed_runs_of_the_base_on_fresh_seeds_are_failures(problem, tmp_path):
@@ -161,11 +159,11 @@ def test_failed_runs_of_the_base_on_fresh_seeds_are_failures(problem, tmp_path):
 
 
 @pytest.mark.thorough
-def test_bounds_that_nothing_meets_are_one_line(problem, tmp_path):
+def test_bounds_that_no_point_meets_are_reported_in_one_line(problem, tmp_path):
     path = problem.with_name("hopeless.toml")
     text = problem.read_text().replace(f"at_most = {BOUND}", "at_most = 10").replace("runs = 130", "runs = 30")
     path.write_text(text)
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     assert done.searches[0].best is None
     words = plain(none_words(done.searches[0]))
     assert words.startswith("none of 10 points tried meets the bounds; the nearest is router.x ")
@@ -206,11 +204,11 @@ def test_the_command_says_what_to_set_and_how_to_confirm_it(problem, once):
         ("router.x = 3\nrouter.y = 3", ""),
     ],
 )
-def test_what_the_base_is_worth_next_to_the_best_is_said(problem, tmp_path, base, said):
+def test_the_base_is_compared_with_the_best(problem, tmp_path, base, said):
     path = problem.with_name(f"base-{tmp_path.name}.toml")
     start = problem.read_text().replace("router.degree = 5", base, 1)
     path.write_text(start.replace(RANGE, "values = [3, 4]", 1).replace(RANGE, "values = [1, 2]", 1))
-    (found,) = tuned(path, tmp_path / "out").searches
+    (found,) = tune(path, tmp_path / "out").searches
     words = plain(start_words(answer_of(found)))
     assert words.startswith(said)
     assert bool(words) == bool(said)
@@ -228,7 +226,7 @@ def test_a_plan_counts_no_more_runs_than_the_combinations_can_have(tmp_path):
     assert "at most 456 runs, about " in hearsay("tune", "r1", *wide, "--dry-run", cwd=tmp_path).stdout
 
 
-def test_a_preset_without_what_is_searched_is_reported(tmp_path):
+def test_a_preset_without_axes_is_reported(tmp_path):
     ended = hearsay("tune", "r1", cwd=tmp_path)
     assert (ended.returncode, list(tmp_path.iterdir())) == (2, [])
     assert "r1: is a preset; add what to search: --vary SECTION.KEY=VALUES and --aim FIGURE" in ended.stderr
@@ -241,24 +239,24 @@ def test_a_range_that_does_not_ascend_is_reported_with_its_option(tmp_path, valu
     assert (ended.returncode, ended.stderr) == (2, said)
 
 
-def test_many_combinations_are_looked_at_as_they_come_up(problem, tmp_path):
+def test_many_combinations_are_not_listed_before_the_search(problem, tmp_path):
     third = "\n[[axes]]\nkey = 'router.degree'\nfrom = 3\nto = 25\nstep = 1\n"
     path = problem.with_name("many.toml")
     path.write_text(problem.read_text().replace("runs = 130", "runs = 60") + third)
     tuning = load_tuning(path)
     assert tuning.combinations > MOST_LISTED
     assert spaces(tuning)[0].listed is None
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     assert len(done.searches[0].tried) >= 10
     assert all(y <= x for x, y, _ in (each.steps for each in done.searches[0].tried))
 
 
-def test_a_space_that_is_spent_ends_the_search(problem, tmp_path):
+def test_the_search_ends_when_all_combinations_are_tried(problem, tmp_path):
     path = problem.with_name("small.toml")
     small = "values = [4, 6]"
     text = problem.read_text().replace(RANGE, small)
     path.write_text(text)
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     assert sorted(each.steps for each in done.searches[0].tried) == [(0, 0), (1, 0), (1, 1)]
     assert done.searches[0].best.steps == (0, 0)
 
@@ -297,7 +295,7 @@ def test_mistakes(problem, tmp_path, old, new, said):
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_a_step_that_fits_with_no_other_is_reported_with_its_place(problem, tmp_path):
+def test_a_step_that_is_in_no_valid_combination_is_reported_with_its_place(problem, tmp_path):
     path = tmp_path / "hill.toml"
     text = problem.read_text().replace(RANGE, "values = [2, 4]", 1)
     path.write_text(text.replace("to = 12", "to = 6"))
@@ -309,7 +307,7 @@ def test_a_step_that_fits_with_no_other_is_reported_with_its_place(problem, tmp_
     ]
 
 
-def test_parts_of_the_race():
+def test_seeds_of_the_rounds_of_a_race():
     assert [rungs(seeds) for seeds in (2, 3, 5, 12, 20, 100)] == [
         [2], [3], [3, 5], [3, 6, 12], [5, 10, 20], [25, 50, 100],
     ]  # fmt: skip

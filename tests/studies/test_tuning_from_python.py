@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from known_best import HEAVIEST, RANGE, command, height, tuned, write_problem
+from known_best import HEAVIEST, RANGE, command, height, tune, write_problem
 
 import hearsay
 from hearsay.studies.tuning.tune_file import asked_tuning
@@ -31,11 +31,11 @@ def problem(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(problem):
     out = problem.parent / "out"
-    tuned(problem, out)
+    tune(problem, out)
     return hearsay.tune(problem, out=out)
 
 
-def test_it_says_what_to_set_and_what_it_is_worth(problem, found):
+def test_an_answer_has_the_best_settings_and_their_metrics(problem, found):
     (answer,) = found.answers
     assert (answer.condition, answer.best) == (None, {"router.x": HEAVIEST, "router.y": 3})
     assert (found.made, found.failures) == (0, {})
@@ -48,7 +48,7 @@ def test_it_says_what_to_set_and_what_it_is_worth(problem, found):
     assert ((best.x, best.y), (start.x, start.y)) == ((HEAVIEST, 3), (12, 12))
 
 
-def test_its_tables_say_the_same(found):
+def test_tables_agree_with_the_answer(found):
     (answer,) = found.answers
     lines = {row["figure"]: row for row in found.table("answer")}
     assert set(lines) == {"control_per_delivery", "bytes_per_node", "delivery_ratio"}
@@ -74,7 +74,7 @@ def test_its_tables_say_the_same(found):
         found.table("trials")
 
 
-def test_it_is_what_the_command_says(problem, found):
+def test_text_and_json_equal_those_of_the_command(problem, found):
     said = command(problem, found.folder)
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith(f"{found}\n\nconfirm: ")
@@ -83,18 +83,18 @@ def test_it_is_what_the_command_says(problem, found):
     assert document == json.loads(json.dumps(found.to_json()))
 
 
-def test_it_shows_itself(found):
+def test_a_notebook_shows_a_table(found):
     shown = found._repr_html_()
     assert shown.startswith(f"<table><caption>{found.answers[0].words}</caption>")
     assert "control per delivery" in shown
 
 
 @pytest.mark.thorough
-def test_each_condition_is_an_answer_and_one_that_has_none_says_why(problem):
+def test_each_condition_has_an_answer_or_the_reason_for_none(problem):
     path, out = problem.with_name("conditions.toml"), problem.parent / "conditions"
     conditions = '\n[conditions]\nname = "messages"\nkey = "workload.messages"\nvalues = [2, 20]\n'
     path.write_text(problem.read_text() + conditions)
-    tuned(path, out)
+    tune(path, out)
     found = hearsay.tune(path, out=out)
     some, none = found.answers
     assert (some.condition, some.best) == ("2", {"router.x": HEAVIEST, "router.y": 3})
@@ -108,19 +108,19 @@ def test_each_condition_is_an_answer_and_one_that_has_none_says_why(problem):
     assert f"<caption>{none.words}</caption>" in shown
 
 
-def test_without_a_file_it_is_what_the_options_say(tmp_path, monkeypatch):
+def test_a_call_without_a_file_equals_the_command_with_options(tmp_path, monkeypatch):
     vary = [("router.degree", "[4, 5, 6]"), ("router.degree_low", "2..3")]
     settings = [(key, str(value)) for key, value in SMALL.items()]
     tuning, text = asked_tuning("r1", vary, AIM, BOUNDS, [], {**NUMBERS}, settings)
     monkeypatch.chdir(tmp_path)
-    tuned(tuning, tmp_path / "sweeps" / f"tune-{tuning.name}")
+    tune(tuning, tmp_path / "sweeps" / f"tune-{tuning.name}")
     found = hearsay.tune("r1", SMALL, vary=VARY, aim=AIM, bounds=BOUNDS, **NUMBERS)
     assert (found.made, found.folder.name) == (0, f"tune-{tuning.name}")
     assert (found.folder / "tune.toml").read_text() == text
     assert set(found.answers[0].best) == {"router.degree", "router.degree_low"}
 
 
-def test_numbers_are_those_of_the_call(problem, found):
+def test_numbers_of_the_call_replace_those_of_the_file(problem, found):
     again = hearsay.tune(problem, out=found.folder, seeds=list(range(1, 9)), fresh_seeds=3, runs=130, engine="auto")
     assert again.made == 0
     tuning = again.tuned.tuning
@@ -140,7 +140,7 @@ def test_numbers_are_those_of_the_call(problem, found):
         ({"overrides": {"network.nodes": 0}}, "overrides: network.nodes = 0: must be in 1…100000000"),
     ],
 )
-def test_mistakes_next_to_a_file(problem, tmp_path, wrong, said):
+def test_mistakes_with_a_file(problem, tmp_path, wrong, said):
     with pytest.raises(hearsay.StudyError) as caught:
         hearsay.tune(problem, out=tmp_path / "out", **wrong)
     assert any(line.endswith(said) for line in caught.value.problems), caught.value.problems
@@ -179,7 +179,7 @@ def test_mistakes_without_a_file(tmp_path, wrong, said):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_misspelt_key_is_said_once_and_not_for_each_value():
+def test_a_misspelt_key_is_reported_once_and_not_for_each_value():
     with pytest.raises(hearsay.StudyError) as caught:
         hearsay.tune("r1", vary={"router.degre": [4, 6, 8]}, aim=AIM)
     assert caught.value.problems == ["the tuning: router.degre: unknown key, did you mean 'degree'?"]

@@ -1,6 +1,7 @@
-"""Tuning on a standalone cluster and over Spark Connect: killed and gone on with, the same as in processes here.
+"""Tuning on a standalone cluster and over Spark Connect, continued after a kill: the files equal those of tuning in
+processes of this machine.
 
-The router is one from outside, which lies next to the file and travels to the tasks.
+The router is a module next to the tune file. The command sends it to the tasks.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from known_best import HEAVIEST, RANGE, command, kill_once_something_is_kept, left_by, tuned, write_problem
+from known_best import HEAVIEST, RANGE, command, kill_after_first_results, output_files, tune, write_problem
 from standalone import free_port
-from tasks_python import python_of_tasks
+from tasks_python import write_task_python
 
 pytestmark = pytest.mark.thorough
 
@@ -28,26 +29,26 @@ def problem(tmp_path_factory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def left_here(problem) -> dict[str, bytes]:
-    tuned(problem, problem.with_name("here"))
-    return left_by(problem.with_name("here"))
+def local_files(problem) -> dict[str, bytes]:
+    tune(problem, problem.with_name("local"))
+    return output_files(problem.with_name("local"))
 
 
-def test_standalone_cluster(master_of_two, problem, left_here, tmp_path):
-    """The tasks' Python has the libraries but not this program, which comes with the job."""
-    python = python_of_tasks(tmp_path)
+def test_standalone_cluster(master_of_two, problem, local_files, tmp_path):
+    """The tasks' Python has pyspark and pyarrow. The command sends it the package hearsay."""
     out = tmp_path / "out"
-    tune_with_a_kill(problem, out, "--master", master_of_two, PYSPARK_PYTHON=str(python))
-    assert left_by(out) == left_here
+    python = str(write_task_python(tmp_path))
+    tune_with_a_kill(problem, out, "--master", master_of_two, PYSPARK_PYTHON=python)
+    assert output_files(out) == local_files
 
 
-def test_spark_connect(connect, problem, left_here, tmp_path):
+def test_spark_connect(connect, problem, local_files, tmp_path):
     out = tmp_path / "out"
     tune_with_a_kill(problem, out, "--remote", connect)
-    assert left_by(out) == left_here
+    assert output_files(out) == local_files
 
 
-def test_a_cluster_that_is_not_there_is_one_line(problem, tmp_path):
+def test_an_unreachable_cluster_is_reported_in_one_line(problem, tmp_path):
     done = command(problem, tmp_path / "out", "--master", f"spark://127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert "no session at spark://" in done.stderr
@@ -56,7 +57,7 @@ def test_a_cluster_that_is_not_there_is_one_line(problem, tmp_path):
 
 
 def tune_with_a_kill(path: Path, out: Path, *where: str, **variables: str) -> None:
-    kill_once_something_is_kept(path, out, *where, **variables)
+    kill_after_first_results(path, out, *where, **variables)
     kept = len(list((out / "results").glob("*.parquet")))
     assert kept > 0
     assert not (out / "answer").exists()

@@ -1,4 +1,4 @@
-"""Tuning on a real Spark: the same as in processes to the last byte, after a kill too; confirmed by a comparison."""
+"""Tuning on Spark leaves the same files as in processes, also after a kill, and a comparison confirms its answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from known_best import kill_once_something_is_kept
-from known_best import tuned as tuned_in
+from known_best import kill_after_first_results
+from known_best import tune as tune_in
 from small_study import hearsay
 
 from hearsay.pipeline.spark.settings import Where
@@ -35,9 +35,9 @@ values = [1, 3, 5]
 """
 
 
-def tuned(path: Path, out: Path, place: OpenPackMaker) -> dict[str, bytes]:
-    """Return what a tuning leaves, to the last byte."""
-    done = tuned_in(path, out, place=place)
+def tune(path: Path, out: Path, place: OpenPackMaker) -> dict[str, bytes]:
+    """Tune, and return the content of the files with the answer and the tables, by name."""
+    done = tune_in(path, out, place=place)
     assert done.searches[0].best is not None
     kept = [*(out / "answer").iterdir(), *(out / "tables").iterdir()]
     return {file.name: file.read_bytes() for file in kept if file.stem != "resources"}
@@ -48,26 +48,25 @@ def on(spark) -> OpenPackMaker:
 
 
 @pytest.mark.thorough
-def test_it_comes_to_the_same_as_in_processes(spark, tmp_path):
+def test_spark_and_processes_leave_the_same_files(spark, tmp_path):
     path = tmp_path / "tuning.toml"
     path.write_text(TUNING.format(runs=12))
-    assert tuned(path, tmp_path / "spark", on(spark)) == tuned(
-        path, tmp_path / "processes", lambda _: Processes(2)
-    )  # fmt: skip
+    in_processes = tune(path, tmp_path / "processes", lambda _: Processes(2))
+    assert tune(path, tmp_path / "spark", on(spark)) == in_processes
 
 
 @pytest.mark.thorough
-def test_killed_it_goes_on_and_comes_to_the_same(spark, tmp_path):
+def test_a_killed_tuning_continues_and_leaves_the_same_files(spark, tmp_path):
     path, out = tmp_path / "tuning.toml", tmp_path / "out"
     path.write_text(TUNING.format(runs=30))
-    kill_once_something_is_kept(path, out)
+    kill_after_first_results(path, out)
     assert not (out / "answer").exists()
-    assert tuned(path, out, on(spark)) == tuned(path, tmp_path / "undisturbed", on(spark))
+    assert tune(path, out, on(spark)) == tune(path, tmp_path / "undisturbed", on(spark))
 
 
 @pytest.mark.thorough
 def test_a_comparison_on_fresh_seeds_confirms_what_was_found(tmp_path):
-    """Fewer copies than gossipsub's usual degrees, as fast as was asked."""
+    """The answer sends fewer copies than the default degrees of gossipsub, and keeps the bound on latency."""
     asked = ("--aim", "copies_per_delivery", "--bound", "latency_p99_ms<=450", "--bound", "delivery_ratio>=0.999")
     vary = ("--vary", "router.degree=3..8", "--vary", "router.degree_low=2..5")
     few = ("--set", "network.nodes=60", "--seeds", "6", "--fresh-seeds", "10", "--runs", "100")

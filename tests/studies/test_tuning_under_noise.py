@@ -54,7 +54,7 @@ def truth(step: int) -> float:
     return 10 + 0.35 * abs(step - BEST)
 
 
-def searched(
+def search(
     tuning: Tuning, noise: int, scatter: float = 1.5, load: Callable[[int, int], float] = lambda _step, _seed: 0
 ) -> Searched:
     """Search with artificial rows. `noise` seeds the random values; all points have the same `luck` on a seed."""
@@ -86,9 +86,9 @@ PROBLEMS = range(40)
 
 
 @pytest.mark.thorough
-def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
-    with_finals = [searched(tuning, noise) for noise in PROBLEMS]
-    without = [searched(without_finals(tuning), noise) for noise in PROBLEMS]
+def test_finals_find_the_best_more_often_than_races_alone(tuning):
+    with_finals = [search(tuning, noise) for noise in PROBLEMS]
+    without = [search(without_finals(tuning), noise) for noise in PROBLEMS]
 
     def hits(found):
         return sum(each.best.steps == (BEST,) for each in found)
@@ -106,12 +106,12 @@ def test_finals_find_the_best_where_the_search_cannot_tell(tuning):
 
 
 @pytest.mark.thorough
-def test_what_is_as_good_is_so_on_more_seeds(tuning):
+def test_finals_leave_fewer_points_that_are_as_good_as_the_answer(tuning):
     """In at most 6 % of the searches, the true best is neither the answer nor as good."""
     few = many = missed = 0
     for noise in PROBLEMS:
-        answer, hasty = (answer_of(searched(each, noise)) for each in (tuning, without_finals(tuning)))
-        few, many = few + len(answer.as_good), many + len(hasty.as_good)
+        answer, without = (answer_of(search(each, noise)) for each in (tuning, without_finals(tuning)))
+        few, many = few + len(answer.as_good), many + len(without.as_good)
         missed += (BEST,) not in {answer.best.steps, *(each.steps for each in answer.as_good)}
         if answer.as_good:
             assert as_good_words(answer).startswith("as good, within ")
@@ -123,7 +123,7 @@ def test_what_is_as_good_is_so_on_more_seeds(tuning):
 
 
 def test_without_chance_there_are_no_finals(tuning):
-    found = searched(tuning, 1, scatter=0)
+    found = search(tuning, 1, scatter=0)
     assert (found.best.steps, found.finalists, found.final_runs) == ((BEST,), 0, 0)
     assert "finals" not in searched_words(found)
 
@@ -136,7 +136,7 @@ def test_seeds_of_the_finals_are_used_nowhere_else(tuning):
     assert final_rungs(without_finals(tuning)) == []
 
 
-def test_who_breaks_a_bound_in_the_finals_is_no_answer(tuning):
+def test_a_point_that_breaks_a_bound_in_the_finals_is_no_answer(tuning):
     """The best point keeps the bound on all seeds of the races, and breaks it on all seeds of the finals."""
     late = set(tuning.final_seeds)
 
@@ -145,7 +145,7 @@ def test_who_breaks_a_bound_in_the_finals_is_no_answer(tuning):
 
     broke = 0
     for noise in range(8):
-        found = searched(tuning, noise, load=load)
+        found = search(tuning, noise, load=load)
         (best,) = [each for each in found.tried if each.steps == (BEST,)]
         if len(best.point.seeds) > SEEDS:
             broke += 1

@@ -9,7 +9,7 @@ from hearsay.studies.settings import differing, settings_of, shared
 SMALL = (("network.nodes", "9"), ("workload.messages", "1"), ("network.degree", "3"))
 
 
-def test_what_differs_and_what_all_share():
+def test_settings_that_differ_and_settings_that_all_share():
     r1 = settings_of(dump_scenario(load_scenario(None, "r1", SMALL)))
     flood = settings_of(dump_scenario(load_scenario(None, "r1", [*SMALL, ("loss.rate", "0.1")], router="floodsub")))
     assert "router.degree" not in flood
@@ -20,7 +20,7 @@ def test_what_differs_and_what_all_share():
     assert not {"seed", *apart} & set(shared([r1, flood]))
 
 
-def test_comparisons_that_differ_in_what_is_asked_have_folders_of_their_own():
+def test_comparisons_with_different_options_have_different_folders():
     asked = [
         ComparisonRequest("r1", None, ("router.degree=8",), (), 20),
         ComparisonRequest("r1", None, ("router.degree=8",), ("network.nodes=120",), 20),

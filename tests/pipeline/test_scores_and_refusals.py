@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 from dataframes import assert_stored_tables
-from simulated_runs import SMALL, simulate_into, with_metrics
+from simulated_runs import SMALL, analyse_runs, simulate_into
 
 from hearsay.core.language.actions import Reason
 from hearsay.pipeline.output.tables import TABLES, read_table
@@ -17,7 +17,7 @@ from hearsay.trace.language.schema import NONE, Column, TraceEvent, wire_name
 from hearsay.trace.reader import read_rows
 
 GOSSIP, PUBLISH, GRAYLIST = -10.0, -50.0, -90.0
-JUDGING = [
+SCORED = [
     ("network.nodes", "40"), ("workload.messages", "40"), ("workload.interval_s", "0.5"), ("linger_s", "6"),
     ("workload.size_bytes", "2000"), ("workload.publishers", "any"), ("links.uplink_mbit", "2"),
     ("loss.rate", "0.15"), ("router.preset", "hardening"), ("router.idontwant_threshold_bytes", "1024"),
@@ -31,10 +31,10 @@ JUDGING = [
 
 @pytest.fixture(scope="module")
 def runs(spark, tmp_path_factory):
-    base = tmp_path_factory.mktemp("judged")
-    judging = simulate_into(base / "judging", "r1", "gossipsub", JUDGING)
+    base = tmp_path_factory.mktemp("runs")
+    scored = simulate_into(base / "scored", "r1", "gossipsub", SCORED)
     plain = simulate_into(base / "plain", "r1", "floodsub", SMALL)
-    return with_metrics(spark, {"judging": judging, "plain": plain})
+    return analyse_runs(spark, {"scored": scored, "plain": plain})
 
 
 def stored(path, table) -> list[dict]:
@@ -53,8 +53,8 @@ def score_rows(path) -> dict[tuple[int, str, int], dict[tuple[int, int], float]]
 
 
 def test_quantiles_of_scores(runs):
-    rows = score_rows(runs["judging"])
-    lines = {(line["time_us"], line["part"], line["topic"]): line for line in stored(runs["judging"], "scores")}
+    rows = score_rows(runs["scored"])
+    lines = {(line["time_us"], line["part"], line["topic"]): line for line in stored(runs["scored"], "scores")}
     assert set(lines) == {
         (time, event.removeprefix("score_"), None if topic == NONE else topic) for time, event, topic in rows
     }
@@ -78,7 +78,7 @@ def test_quantiles_of_scores(runs):
 
 
 def test_the_worst_peers(runs):
-    rows = score_rows(runs["judging"])
+    rows = score_rows(runs["scored"])
     last = max(time for time, _, _ in rows)
     given = defaultdict(list)
     for (_, peer), number in rows[last, "score", NONE].items():
@@ -88,7 +88,7 @@ def test_the_worst_peers(runs):
          sum(number < GRAYLIST for number in numbers))
         for peer, numbers in given.items()
     )[:20]  # fmt: skip
-    lines = stored(runs["judging"], "worst_peers")
+    lines = stored(runs["scored"], "worst_peers")
     assert {line["time_us"] for line in lines} == {last}
     names = ("median", "peer", "observers", "lowest", "below_zero_by", "graylisted_by")
     assert sorted(tuple(line[name] for name in names) for line in lines) == expected
@@ -105,17 +105,17 @@ def ask(path, query: str) -> list[tuple]:
 
 
 def test_refusals_by_reason(runs):
-    asked = ask(runs["judging"], """
+    asked = ask(runs["scored"], """
         select time_us // 1000000, if(event = 'reject', 'refused', 'dropped'), kind, reason, count(*), sum(count),
         if(event = 'reject', null, sum(bytes))
         from e where event in ('reject', 'drop_rpc') group by 1, event, 3, 4""")  # fmt: skip
     names = ("second", "fate", "kind", "reason", "rows", "count", "bytes")
-    lines = stored(runs["judging"], "refusals")
+    lines = stored(runs["scored"], "refusals")
     assert Counter(tuple(line[name] for name in names) for line in lines) == Counter(asked)
     reasons = {line["reason"] for line in lines}
     assert {"lost", "unwanted", "withdrawn", "given_up", "graylisted", "low_score", "rejected"} <= reasons
     by_reason = Counter(line["reason"] for line in lines for _ in range(line["rows"]) if line["fate"] == "dropped")
-    checks = {row["check"]: row["rows"] for row in stored(runs["judging"], "quality")}
+    checks = {row["check"]: row["rows"] for row in stored(runs["scored"], "quality")}
     assert {f"drop_{reason}": rows for reason, rows in by_reason.items()}.items() <= checks.items()
 
 
@@ -128,35 +128,35 @@ def sums(path, table) -> dict[str, int]:
 
 
 def test_promises(runs):
-    end_us = load_runs([runs["judging"]])[0].end_us
-    asked = ask(runs["judging"], f"""select
+    end_us = load_runs([runs["scored"]])[0].end_us
+    asked = ask(runs["scored"], f"""select
         count(*) filter (event = 'send_rpc' and kind = 'iwant'),
         sum(count) filter (event = 'send_rpc' and kind = 'iwant'),
         count(*) filter (event = 'send_rpc' and via = 'iwant' and time_us + delay_us < {end_us})
           - count(*) filter (event = 'drop_rpc' and via = 'iwant' and reason in ('lost', 'unreachable')),
         sum(count) filter (event = 'reject' and kind = 'ihave' and reason = 'given_up') from e""")  # fmt: skip
-    assert tuple(sums(runs["judging"], "promises").values()) == asked[0]
+    assert tuple(sums(runs["scored"], "promises").values()) == asked[0]
     assert all(asked[0])
 
 
-def test_what_idontwant_saved(runs):
-    end_us = load_runs([runs["judging"]])[0].end_us
-    asked = ask(runs["judging"], f"""select
+def test_copies_that_idontwant_saved(runs):
+    end_us = load_runs([runs["scored"]])[0].end_us
+    asked = ask(runs["scored"], f"""select
         sum(count) filter (event = 'send_rpc'),
         sum(count) filter (event = 'send_rpc' and time_us + delay_us < {end_us}),
         sum(count) filter (event = 'reject') from e where kind = 'idontwant'""")  # fmt: skip
-    saved = ask(runs["judging"], """select
+    saved = ask(runs["scored"], """select
         count(*) filter (reason = 'unwanted'), sum(bytes) filter (reason = 'unwanted'),
         count(*) filter (reason = 'withdrawn'), sum(bytes) filter (reason = 'withdrawn')
         from e where event = 'drop_rpc'""")  # fmt: skip
-    told, arrived, refused = asked[0]
-    ours = sums(runs["judging"], "idontwant")
-    assert tuple(ours.values()) == (told, arrived, refused or 0, *saved[0])
+    sent, arrived, refused = asked[0]
+    ours = sums(runs["scored"], "idontwant")
+    assert tuple(ours.values()) == (sent, arrived, refused or 0, *saved[0])
     assert 0 < ours["withheld"] < ours["withheld_bytes"]
 
 
-def test_a_copy_withheld_is_none_that_was_sent(runs):
-    rows = read_rows(runs["judging"], {"message"})
+def test_a_withheld_copy_is_not_sent_and_its_peer_has_the_message(runs):
+    rows = read_rows(runs["scored"], {"message"})
     had = {
         (row[Column.PEER], row[Column.MESSAGE])
         for row in rows.tolist()
@@ -178,10 +178,10 @@ def test_a_copy_withheld_is_none_that_was_sent(runs):
         assert (row[Column.REMOTE], row[Column.MESSAGE]) in had
 
 
-def test_a_run_without_any_of_it_has_empty_tables(runs):
+def test_these_tables_are_empty_for_floodsub(runs):
     for table in ("promises", "idontwant", "scores", "worst_peers", "refusals"):
         assert stored(runs["plain"], table) == []
 
 
-def test_the_same_as_dataframes(spark, runs):
+def test_dataframes_equal_the_stored_tables(spark, runs):
     assert_stored_tables(spark, runs)

@@ -11,12 +11,12 @@ from hearsay.studies.runner import Swept, tasks_of
 from hearsay.studies.study_file import Study, load_study
 
 
-def results_of(study: Study, points: Sequence[Point]) -> dict[str, Row]:
+def run_locally(study: Study, points: Sequence[Point]) -> dict[str, Row]:
     return {task.run: perform(task) for task in tasks_of(study, points)}
 
 
-def swept_here(path: Path) -> Swept:
+def sweep_locally(path: Path) -> Swept:
     study = load_study(path)
     points = points_of(study)
-    results = results_of(study, points)
+    results = run_locally(study, points)
     return Swept(study, points, results, len(results))
