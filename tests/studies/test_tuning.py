@@ -152,7 +152,7 @@ def test_failed_runs_of_the_base_on_fresh_seeds_are_failures(problem, tmp_path):
     path = problem.with_name("failing_base.toml")
     text = problem.read_text().replace(RANGE, "values = [5, 6]", 1).replace(RANGE, "values = [3, 4]", 1)
     path.write_text(text.replace("router.degree = 5", "router.degree = 5\nrouter.x = 13"))
-    done = tuned(path, tmp_path / "out")
+    done = tune(path, tmp_path / "out")
     (searched,) = done.searches
     assert searched.confirmed is not None
     assert {row["run"] for row in done.failures} == {*searched.start.run_names, *searched.confirmed[0].run_names}
