@@ -57,7 +57,7 @@ class Guest:
         self._users = 0
         self._nursery: Any = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[Any] = self._loop.create_future()
         self._trio.lowlevel.start_guest_run(
             self._main,
             run_sync_soon_threadsafe=self._loop.call_soon_threadsafe,
@@ -69,7 +69,8 @@ class Guest:
     async def join(cls) -> Guest:
         """Return the guest run of the running event loop. Each caller must call `leave` once."""
         loop = asyncio.get_running_loop()
-        guest = cls._of_loop.get(loop)
+        while (guest := cls._of_loop.get(loop)) is not None and not guest._users:
+            await asyncio.wait([guest._ended])  # trio allows one run at a time in a thread
         if guest is None:
             guest = cls._of_loop[loop] = cls()
         guest._users += 1
@@ -79,9 +80,8 @@ class Guest:
     async def leave(self) -> None:
         self._users -= 1
         if not self._users:
-            del self._of_loop[self._loop]
             self._nursery.cancel_scope.cancel()
-            await self._ended
+            (await asyncio.shield(self._ended)).unwrap()
 
     def call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> asyncio.Future[T]:
         """Start `work` in trio. Returns a future of its result or error; to cancel the future cancels `work`."""
@@ -112,12 +112,8 @@ class Guest:
             await self._trio.sleep_forever()
 
     def _done(self, outcome: Any) -> None:
-        try:
-            outcome.unwrap()
-        except BaseException as error:
-            self._ended.set_exception(error)
-        else:
-            self._ended.set_result(None)
+        del self._of_loop[self._loop]
+        self._ended.set_result(outcome)
 
 
 class StreamCarrier:

@@ -162,11 +162,12 @@ class PyLibp2pHost(NodeHost):
         if self._starting is not None:
             await asyncio.wait([self._starting])
         guest, self._guest = self._guest, None
-        if guest is None or self._serving is None:
+        if guest is None:
             return
         for peer in list(self._connections):
             self._gone(peer)
-        self._serving.cancel()
+        if self._serving is not None:
+            self._serving.cancel()
         await guest.leave()
 
     async def run_service(self, work: Callable[[Any], Awaitable[None]]) -> asyncio.Future[None]:
