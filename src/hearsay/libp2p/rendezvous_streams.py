@@ -82,12 +82,14 @@ class _PeerAccount:
     sequence: int = -1
 
 
+_Key = tuple[str, PeerId]
+"""The namespace and the peer of a registration."""
+
+
 @dataclass(slots=True)
 class _AddressAccount:
     budget: Budget
-    registrations: dict[tuple[str, PeerId], _Registration] = field(
-        default_factory=dict[tuple[str, PeerId], "_Registration"]
-    )
+    registrations: dict[_Key, _Registration] = field(default_factory=dict[_Key, _Registration])
 
 
 class Registry:

@@ -74,8 +74,7 @@ class Links:
         intake = Intake(PeerInput(self._receiver, peer), self._turns, self.verification, self._act)
         address = self._host.address_of(peer)
         link = self.by_peer[peer] = PeerLink(peer, self._limits.peer_queue_bytes, address, intake, self._sender)
-        opened = self.stream_tasks.start(self._open(link))
-        opened.add_done_callback(lambda _: link.settled.set())
+        self.stream_tasks.start(self._open(link)).add_done_callback(lambda _: link.settled.set())
 
     def peer_down(self, peer: PeerId) -> None:
         """Handle the remaining input of a peer that is gone; then report the peer to the router as disconnected.

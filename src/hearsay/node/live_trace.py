@@ -161,8 +161,7 @@ def _write_folder(
 ) -> None:
     series.write_names(peers, topics, agent)
     folder = series.next_folder()
-    size = max(1, len(rows))
-    with TraceWriter(folder.path, row_group_rows=size) as writer:
+    with TraceWriter(folder.path, row_group_rows=max(1, len(rows))) as writer:
         writer.add(rows)
         written = writer.close()
     known = [(number, *messages[number]) for number in sorted(messages)]

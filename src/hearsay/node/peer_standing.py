@@ -80,8 +80,7 @@ class PeerScores:
     @property
     def all(self) -> dict[PeerId, ScoreParts]:
         """Return the scores of the connected peers with their components; empty if the router keeps no scores."""
-        scores = self._running().router.strategy.scores()
-        return {peer: parts for peer, parts in scores if isinstance(peer, bytes)}
+        return {peer: parts for peer, parts in self._running().router.strategy.scores() if isinstance(peer, bytes)}
 
     def rate(self, peer: PeerId, rating: float) -> None:
         """Set the application-specific score (P5) of a peer, connected or not; 0 is neutral.

@@ -21,18 +21,19 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 
 
 class Retries:
-    """Waits between attempts: `first_s` seconds, then each twice as long as the one before, up to 60 seconds.
+    """Waits between attempts: `first_s` seconds, then each twice as long as the one before, up to `last_s` seconds.
 
-    Each wait is up to 50 % longer at random, so that many nodes do not redial at once.
+    Each wait is up to 50 % longer at random, so that many nodes do not try again at once.
     """
 
-    def __init__(self, first_s: float = FIRST_RETRY_S) -> None:
+    def __init__(self, first_s: float = FIRST_RETRY_S, last_s: float = LAST_RETRY_S) -> None:
         self._first_s = self._next_s = first_s
+        self._last_s = last_s
 
     def wait_s(self) -> float:
         """Return the seconds to wait after one more failure."""
         wait_s = self._next_s * (1 + random() / 2)
-        self._next_s = min(2 * self._next_s, LAST_RETRY_S)
+        self._next_s = min(2 * self._next_s, self._last_s)
         return wait_s
 
     def succeeded(self) -> None:

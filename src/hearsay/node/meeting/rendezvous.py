@@ -139,7 +139,9 @@ def from_text_record(record: bytes) -> dict[PeerId, tuple[Multiaddr, ...]]:
 INTERVAL_S = 30.0
 """Seconds between two rounds of requests to a rendezvous point, and at most 50 % more."""
 REGISTER_AGAIN_S = 3600.0
-"""Seconds after which the node registers again for a topic."""
+"""Seconds after which the node registers again for a topic, also if the point has refused the topic."""
+TRANSIENT = (Status.INTERNAL_ERROR, Status.UNAVAILABLE)
+"""Refusals after which the node registers again sooner: after `INTERVAL_S`, then after twice as long, and so on."""
 ROUNDS = 10
 """In the first of every `ROUNDS` rounds, the node requests all registrations; in the other rounds, only registrations
 that are new since the round before."""
@@ -180,7 +182,7 @@ class RendezvousSearch:
         await self._tasks.close()
 
     async def _search(self, address: Multiaddr, joined: asyncio.Event) -> None:
-        registered: dict[str, float] = {}
+        registered: dict[str, tuple[float, Retries]] = {}
         cookies: dict[str, bytes] = {}
         rounds = 0
         retries = Retries()
@@ -211,21 +213,23 @@ class RendezvousSearch:
                 async with asyncio.timeout(self.interval_s * (1 + random() / 2)):
                     await joined.wait()
 
-    async def _register(self, point: PeerId, topic: str, registered: dict[str, float]) -> None:
+    async def _register(self, point: PeerId, topic: str, registered: dict[str, tuple[float, Retries]]) -> None:
+        """Register for a topic, unless the time in `registered`, in loop time, is still to come."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - registered.get(topic, -REGISTER_AGAIN_S) < REGISTER_AGAIN_S:
+        next_s, retries = registered.get(topic) or (now_s, Retries(self.interval_s, REGISTER_AGAIN_S))
+        if now_s < next_s:
             return
         status = 0
         for record in (self.record(), unsigned_record(self._host.peer, self._host.addresses)):
-            question = RendezvousMessage(
-                type=MessageType.REGISTER, namespace=topic, record=record, ttl_s=DEFAULT_TTL_S
-            )
-            status = (await ask(self._host, point, question)).status
-            if status == Status.OK:
+            asked = RendezvousMessage(type=MessageType.REGISTER, namespace=topic, record=record, ttl_s=DEFAULT_TTL_S)
+            status = (await ask(self._host, point, asked)).status
+            if status in (Status.OK, *TRANSIENT):
                 break
+        if status == Status.OK:
+            retries.succeeded()
         else:
             _log.warning("rendezvous point %s refuses topic %r with status %d", to_text(point), topic, status)
-        registered[topic] = now_s
+        registered[topic] = now_s + (retries.wait_s() if status in TRANSIENT else REGISTER_AGAIN_S), retries
 
     async def _discover(self, point: PeerId, topic: str, cookies: dict[str, bytes], source: str) -> None:
         for _ in range(MAX_PARTS):
