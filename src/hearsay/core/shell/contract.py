@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from reprlib import Repr
 from sysconfig import get_path
 
 from hearsay.core.language.events import (
@@ -33,6 +34,10 @@ from hearsay.core.language.rpc import PartialUse
 from hearsay.core.shell.parameters import MAX_COUNT
 from hearsay.core.shell.strategy import Shell, Strategy
 
+_REPR = Repr()
+"""Shortens the topics and ids of messages and peers in the texts of errors."""
+_REPR.maxstring = _REPR.maxother = 120
+
 
 class UsageError(Exception):
     """The error of a call that a router does not allow now. The call has changed nothing."""
@@ -48,40 +53,43 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
                 raise UsageError(f"TimerFired is not allowed at {now} us: deadline() is {due}")
         case MessageValidated():
             if event.message_id not in shell.pending:
-                raise UsageError(f"verdict on message {event.message_id!r}, which waits for no verdict")
+                raise UsageError(f"verdict on message {_REPR.repr(event.message_id)}, which waits for no verdict")
         case PeerConnected():
             _check_connectable(shell, strategy, event)
-        case PeerDisconnected() | StreamOpened():
-            if event.peer not in shell.connected:
-                raise UsageError(f"{event.peer!r} is not connected")
+        case PeerDisconnected() | StreamOpened() if event.peer not in shell.connected:
+            raise UsageError(f"{_REPR.repr(event.peer)} is not connected")
         case Join():
             if event.topic in shell.joined:
-                raise UsageError(f"topic {event.topic!r} is joined already")
+                raise UsageError(f"topic {_REPR.repr(event.topic)} is joined already")
             _check_allowed(shell, event.topic)
         case Publish():
             _check_allowed(shell, event.message.topic)
-        case Leave():
-            if event.topic not in shell.joined:
-                raise UsageError(f"topic {event.topic!r} is not joined")
-        case DirectPeerChosen() | MessageRefused():
-            if strategy.scoring is None:
-                raise UsageError(f"this router does not score its peers: {event}")
-            if event.peer == shell.node:
-                raise UsageError("a router cannot be its own direct peer, or refuse its own messages")
+        case Leave() if event.topic not in shell.joined:
+            raise UsageError(f"topic {_REPR.repr(event.topic)} is not joined")
+        case DirectPeerChosen() | MessageRefused() if strategy.scoring is None:
+            raise UsageError(f"{_shown(event, event.peer)}: this router does not score its peers")
+        case DirectPeerChosen() | MessageRefused() if event.peer == shell.node:
+            raise UsageError("a router cannot be its own direct peer, or refuse its own messages")
         case PeerRated() | TopicScored():
             if not strategy.keeps_scores:
-                raise UsageError(f"this router keeps no scores: {event}")
+                subject = event.peer if isinstance(event, PeerRated) else event.topic
+                raise UsageError(f"{_shown(event, subject)}: this router keeps no scores")
             if isinstance(event, PeerRated) and not abs(event.rating) <= MAX_COUNT:
-                raise UsageError(f"rating {event.rating} of {event.peer!r} is not in -{MAX_COUNT}…{MAX_COUNT}")
+                raise UsageError(f"{_shown(event, event.peer)}: rating {event.rating} is not in ±{MAX_COUNT}")
         case PartialsChosen() | PublishPartial() | PartialFeedback():
             _check_partial(shell, strategy, event)
         case _:
             pass
 
 
+def _shown(event: OtherEvent, subject: object) -> str:
+    """Return the kind of an event, and the peer or topic that it is about, shortened."""
+    return f"{type(event).__name__} of {_REPR.repr(subject)}"
+
+
 def _check_allowed(shell: Shell, topic: TopicId) -> None:
     if not shell.allows(topic):
-        raise UsageError(f"topic {topic!r} is not one of allowed_topics")
+        raise UsageError(f"topic {_REPR.repr(topic)} is not one of allowed_topics")
 
 
 def _check_partial(
@@ -89,24 +97,24 @@ def _check_partial(
 ) -> None:
     partials = strategy.partial_messages
     if partials is None:
-        raise UsageError(f"this router has no partial messages: {event}")
+        raise UsageError(f"{_shown(event, event.topic)}: this router has no partial messages")
     match event:
         case PartialsChosen():
             _check_allowed(shell, event.topic)
             if (event.application is None) != (event.use is PartialUse.NONE):
-                raise UsageError(f"PartialsChosen: {event.topic!r} needs an application and a use, or neither")
+                raise UsageError(f"{_shown(event, event.topic)} needs an application and a use, or neither")
         case PublishPartial() | PartialFeedback():
             if not partials.has(event.topic):
-                raise UsageError(f"no application has chosen partial messages in {event.topic!r}")
+                raise UsageError(f"{_shown(event, event.topic)}: no application has chosen partial messages there")
 
 
 def _check_connectable(shell: Shell, strategy: Strategy, event: PeerConnected) -> None:
     if event.peer == shell.node:
         raise UsageError("a router cannot connect to itself")
     if event.peer in shell.connected:
-        raise UsageError(f"{event.peer!r} is connected already")
+        raise UsageError(f"{_REPR.repr(event.peer)} is connected already")
     if event.protocol not in strategy.protocols:
-        raise UsageError(f"protocol {event.protocol!r} is not one of {', '.join(strategy.protocols)}")
+        raise UsageError(f"protocol {_REPR.repr(event.protocol)} is not one of {', '.join(strategy.protocols)}")
 
 
 _LIBRARY_PLACES = (

@@ -74,8 +74,7 @@ class _Parcel:
 
     def _control(self) -> Control | None:
         gossip = self.ihaves or self.wanted
-        mesh = self.grafts or self.prunes
-        if not (gossip or mesh or self.episub or self.features or self.extensions):
+        if not (gossip or self.grafts or self.prunes or self.episub or self.features or self.extensions):
             return None
         return _control(
             ihave=tuple([_ihave(topic, self.ihaves[topic]) for topic in sorted(self.ihaves)]),

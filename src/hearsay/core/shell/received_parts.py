@@ -129,8 +129,7 @@ class SubscriptionFilter:
             shell.drop(sender, PartKind.SUBSCRIBE, len(changes) - len(allowed), Reason.FILTERED)
         left: dict[TopicId, Subscription] = {}
         for change in allowed:
-            before = left.setdefault(change.topic, change)
-            if before.subscribe != change.subscribe:
+            if left.setdefault(change.topic, change).subscribe != change.subscribe:
                 del left[change.topic]
         return replace(rpc, subscriptions=tuple(left.values()))
 
