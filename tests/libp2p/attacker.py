@@ -1,4 +1,4 @@
-"""A hostile peer for tests: a socket, the upgrade, and frames of any kind."""
+"""A hostile peer for tests, which upgrades its connection and then sends any frames."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Attacker:
         self.writer.write(self.channel.seal(b"".join(frames)))
 
     @classmethod
-    async def taking_nothing(cls, host):
-        """Return an attacker that does not read the 8 MiB that the host sends on `/hold`, and the connection."""
+    async def not_reading(cls, host):
+        """Return an attacker that does not read 8 MiB that the host sends on `/hold`, and the host's connection."""
         held = []
         host.handle("/hold", held.append)
         attacker = await (await cls.connect(host, receive_buffer=4096)).upgrade()
@@ -61,13 +61,13 @@ class Attacker:
 
     async def until_closed(self):
         """Return all bytes that the host sends before it closes the connection, as plaintext."""
-        said = b""
+        received = b""
         try:
             while data := await self.reader.read(65536):
-                said += self.channel.open(data) if self.channel is not None else data
+                received += self.channel.open(data) if self.channel is not None else data
         except ConnectionResetError:
             pass
-        return said
+        return received
 
     async def until_answered(self):
         """Return what the host sends until it answers a ping; by then it has handled all earlier frames."""
@@ -75,12 +75,13 @@ class Attacker:
         return await self.until(frame(FrameType.PING, Flag.ACK, 0, 77))
 
     async def until(self, frame):
-        said = b""
-        while frame not in said:
+        """Return the plaintext that the host sends until it has sent this frame."""
+        received = b""
+        while frame not in received:
             data = await self.reader.read(65536)
             assert data, "the host closed the connection"
-            said += self.channel.open(data)
-        return said
+            received += self.channel.open(data)
+        return received
 
 
 def frame(kind, flags, stream, length, data=b""):

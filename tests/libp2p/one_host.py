@@ -1,4 +1,4 @@
-"""Tests with a listening host, which is closed at the end of the test."""
+"""A decorator for tests with a listening host, which is closed at the end of the test."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def with_host(limits=None):
 
 
 async def read_all(stream: Stream, count: int) -> bytes:
-    """Read until `count` bytes have come."""
-    taken = b""
-    while len(taken) < count:
+    """Return the next `count` bytes or more. Raise `StreamClosed` if the stream ends earlier."""
+    received = b""
+    while len(received) < count:
         piece = await stream.read()
         if not piece:
-            raise StreamClosed(f"the stream ended {count - len(taken)} bytes too early")
-        taken += piece
-    return taken
+            raise StreamClosed(f"the stream ended {count - len(received)} bytes too early")
+        received += piece
+    return received

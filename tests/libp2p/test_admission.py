@@ -1,4 +1,4 @@
-"""Tests of who a host deals with: the gate of its owner, and places that no address takes alone."""
+"""Admission of connections: bans, limits of handshakes and connections, and the share of each address."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_an_address_that_is_kept_out_gets_no_handshake(host):
 
 
 @with_host()
-async def test_a_peer_that_is_kept_out_is_let_go_when_it_has_said_who_it_is(host):
+async def test_a_peer_that_is_kept_out_is_disconnected_after_its_handshake(host):
     unwanted = PrivateKey.generate()
     seen = []
     host.on_peer_up.append(seen.append)
@@ -47,7 +47,7 @@ async def test_a_peer_that_is_kept_out_is_let_go_when_it_has_said_who_it_is(host
 
 
 @with_host()
-async def test_who_is_kept_out_is_not_dialled(host):
+async def test_a_peer_that_is_kept_out_is_not_dialled(host):
     other = Host()
     try:
         (address,) = await other.listen("/ip4/127.0.0.1/tcp/0")
@@ -133,10 +133,10 @@ async def test_bytes_that_a_busy_loop_has_not_read_keep_a_handshake_among_silent
 
 @limited(max_connections=4, reserved_for_dials=0, max_handshakes=2)
 async def test_connections_that_are_ending_give_way_to_a_newcomer(host):
-    """Their peers do not take what was sent to them, so they keep their sockets for a while."""
+    """Their peers do not read the last bytes, so the host keeps the sockets for a while."""
     crowd = []
     for _ in range(6):
-        greedy, connection = await Attacker.taking_nothing(host)
+        greedy, connection = await Attacker.not_reading(host)
         while not connection._transport.get_write_buffer_size():
             await asyncio.sleep(0)
         host.drop(connection)
@@ -149,7 +149,7 @@ async def test_connections_that_are_ending_give_way_to_a_newcomer(host):
 
 
 @limited(max_per_address=8)
-async def test_an_address_has_so_many_connections(host):
+async def test_connections_of_one_address_are_limited(host):
     crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(9)]
     assert PROTOCOL_ERROR not in await crowd[-1].until_closed()
     assert len(host.connections) == 8
@@ -159,7 +159,7 @@ async def test_an_address_has_so_many_connections(host):
 
 
 @limited(max_connections=6, reserved_for_dials=0)
-async def test_the_address_with_most_connections_gives_one_up(host):
+async def test_a_full_host_ends_a_connection_of_the_address_with_most(host):
     crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(6)]
     while len(host.connections) < 6:
         await asyncio.sleep(0)
@@ -170,7 +170,7 @@ async def test_the_address_with_most_connections_gives_one_up(host):
     assert sorted(map(host.address_of, host.connections)) == ["127.0.0.2"] * 5 + ["127.0.0.3"]
 
 
-def test_places_of_an_address_and_of_all():
+def test_slots_have_a_limit_for_each_address_and_for_all():
     slots = Slots(6, 4, 10)
     assert [slots.enter(name, "a", 0) for name in "uvwx"] == [None] * 4
     assert slots.enter("y", "a", 9) == "y"
@@ -183,7 +183,7 @@ def test_places_of_an_address_and_of_all():
     assert slots.enter("t", "b", 10) == "w"
 
 
-def test_a_48_of_ipv6_is_one_address():
+def test_ipv6_addresses_of_one_slash_48_share_a_limit():
     assert groups_of("2001:db8:1:203::4%eth0") == ("2001:db8:1::/48", "2001:db8:1:200::/56", "2001:db8:1:203::/64")
     assert groups_of("::ffff:192.0.2.1") == groups_of("192.0.2.1") == ("192.0.2.1",)
     slots = Slots(960, 256, 20)
@@ -233,7 +233,7 @@ def test_protection_covers_half_of_the_share_of_an_address():
 
 
 @limited(max_connections=6, reserved_for_dials=0)
-async def test_a_host_asks_what_its_peers_are_worth(host):
+async def test_a_useful_peer_keeps_its_connection(host):
     crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(6)]
     while len(host.connections) < 6:
         await asyncio.sleep(0)
@@ -244,7 +244,7 @@ async def test_a_host_asks_what_its_peers_are_worth(host):
     assert set(useful) < set(host.connections)
 
 
-def test_places_fit_the_files_that_may_be_open():
+def test_limits_of_connections_fit_the_limit_of_open_files():
     limits = HostLimits()
     assert fitted(limits, 1 << 20) == (1024, 960, 256, 128, 32)
     for files in (8, 64, 128, 256, 1024, 4096):
@@ -256,7 +256,7 @@ def test_places_fit_the_files_that_may_be_open():
 
 
 @with_host()
-async def test_without_files_there_is_one_complaint_and_connections_wait(host):
+async def test_without_free_file_descriptors_there_is_one_warning_and_connections_wait(host):
     caught = []
     handler = logging.Handler()
     handler.emit = caught.append

@@ -1,4 +1,4 @@
-"""The data that peers make a host keep is bounded in bytes, and the peer with most goes first."""
+"""Budgets in bytes of streams, peers and a host; the peer with most bytes is disconnected first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ PIECE = 64 * KIB
 
 
 def limited(**limits):
-    """With a host that holds streams of /hold and counts who goes over a limit."""
+    """Return a decorator that makes a test from a coroutine function.
+
+    Its arguments are a listening host, the list of its streams, which it does not read, and the list of peers that
+    exceeded a limit.
+    """
 
     def decorate(test):
         async def with_host():
@@ -48,7 +52,8 @@ def limited(**limits):
     return decorate
 
 
-async def holding(host, held, address="127.0.0.2", streams=1):
+async def connect_peer(host, held, address="127.0.0.2", streams=1):
+    """Return a peer with open streams of /hold."""
     attacker = await (await Attacker.connect(host, address)).upgrade()
     count = len(held) + streams
     attacker.send(*[opening(2 * number + 1, "/hold") for number in range(streams)])
@@ -59,7 +64,7 @@ async def holding(host, held, address="127.0.0.2", streams=1):
 
 @limited(stream=150 * KIB)
 async def test_a_stream_that_is_not_read_ends_at_its_limit(host, held, over):
-    attacker = await holding(host, held)
+    attacker = await connect_peer(host, held)
     attacker.send(data_frame(1, bytes(PIECE)) * 3)
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
     assert held[0].was_reset
@@ -70,7 +75,7 @@ async def test_a_stream_that_is_not_read_ends_at_its_limit(host, held, over):
 
 @limited(peer=300 * KIB)
 async def test_a_peer_over_its_own_budget_loses_its_connection(host, held, over):
-    attacker = await holding(host, held, streams=4)
+    attacker = await connect_peer(host, held, streams=4)
     for number in range(4):
         attacker.send(data_frame(2 * number + 1, bytes(PIECE)) * 2)
     assert frame(FrameType.GO_AWAY, 0, 0, GoAway.INTERNAL_ERROR) in await attacker.until_closed()
@@ -78,8 +83,8 @@ async def test_a_peer_over_its_own_budget_loses_its_connection(host, held, over)
 
 
 @limited(stream=100 * KIB)
-async def test_what_is_read_counts_no_more(host, held, over):
-    attacker = await holding(host, held)
+async def test_bytes_that_are_read_no_longer_count(host, held, over):
+    attacker = await connect_peer(host, held)
     for _ in range(4):
         attacker.send(data_frame(1, bytes(PIECE)))
         await read_all(held[0], PIECE)
@@ -92,8 +97,8 @@ async def test_what_is_read_counts_no_more(host, held, over):
 
 
 @limited(stream=300 * KIB)
-async def test_answers_that_are_not_taken_end_the_stream(host, held, over):
-    attacker = await holding(host, held)
+async def test_answers_that_the_peer_does_not_read_end_the_stream(host, held, over):
+    attacker = await connect_peer(host, held)
     for _ in range(10):
         held[0].write(bytes(PIECE))
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0))
@@ -102,10 +107,10 @@ async def test_answers_that_are_not_taken_end_the_stream(host, held, over):
 
 
 @limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
-async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held, over):
-    honest = await holding(host, held, "127.0.0.3")
+async def test_the_peers_with_most_bytes_are_disconnected_when_the_shared_budget_is_nearly_full(host, held, over):
+    honest = await connect_peer(host, held, "127.0.0.3")
     honest.send(data_frame(1, bytes(PIECE)))
-    attackers = [await holding(host, held, f"127.0.0.{number}", 3) for number in range(4, 8)]
+    attackers = [await connect_peer(host, held, f"127.0.0.{number}", 3) for number in range(4, 8)]
     while len(over) < 3:
         for attacker in attackers:
             attacker.send(data_frame(1, bytes(KIB)), data_frame(3, bytes(KIB)), data_frame(5, bytes(KIB)))
@@ -119,12 +124,12 @@ async def test_the_greediest_goes_when_what_all_share_is_nearly_full(host, held,
 
 
 @limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
-async def test_many_peers_that_keep_a_little_each_make_room_without_an_offence(host, held, over):
-    honest = await holding(host, held, "127.0.0.3")
+async def test_many_peers_with_few_bytes_are_disconnected_without_an_offence(host, held, over):
+    honest = await connect_peer(host, held, "127.0.0.3")
     host.worth = lambda: {held[0].peer: float("inf")}
     attackers = []
     while len(host.connections) == 1 + len(attackers):
-        attackers.append(await holding(host, held, f"127.0.1.{1 + len(attackers)}"))
+        attackers.append(await connect_peer(host, held, f"127.0.1.{1 + len(attackers)}"))
         attackers[-1].send(data_frame(1, bytes(10 * KIB)))
         while host.connections.get(held[-1].peer) and len(held[-1]._unread) < 10 * KIB:
             await asyncio.sleep(0)
@@ -136,9 +141,9 @@ async def test_many_peers_that_keep_a_little_each_make_room_without_an_offence(h
 
 
 @limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
-async def test_a_peer_gets_its_room_in_the_turn_in_which_others_took_it(host, held, over):
-    """Several peers may fill a shared budget before the loop turns; the next one is not refused for that."""
-    peers = [await holding(host, held, f"127.0.0.{number}") for number in (3, 4, 5)]
+async def test_memory_is_freed_in_the_turn_in_which_other_peers_filled_it(host, held, over):
+    """Several peers may fill a shared budget within one turn of the loop; the next peer is not refused."""
+    peers = [await connect_peer(host, held, f"127.0.0.{number}") for number in (3, 4, 5)]
     first, second, honest = (stream.budget for stream in held)
     assert (first.reserve(400 * KIB), second.reserve(500 * KIB), honest.reserve(200 * KIB)) == (True, True, True)
     assert second.closed
@@ -151,14 +156,14 @@ async def test_a_peer_gets_its_room_in_the_turn_in_which_others_took_it(host, he
 
 
 @limited(all=1000 * KIB, address=1000 * KIB, peer=1000 * KIB, protocol=1000 * KIB, stream=1000 * KIB)
-async def test_a_protected_peer_goes_after_all_that_keep_much(host, held, over):
-    """Attackers that keep a little less than an honest member of the mesh."""
-    honest = await holding(host, held, "127.0.0.3")
+async def test_a_protected_peer_is_disconnected_after_all_others_that_keep_much(host, held, over):
+    """The attackers use fewer bytes than an honest member of the mesh."""
+    honest = await connect_peer(host, held, "127.0.0.3")
     honest.send(data_frame(1, bytes(200 * KIB)))
     host.worth = lambda: {held[0].peer: float("inf")}
     while host.resources.all.used < 200 * KIB:
         await asyncio.sleep(0)
-    attackers = [await holding(host, held, f"127.0.0.{number}") for number in range(4, 12)]
+    attackers = [await connect_peer(host, held, f"127.0.0.{number}") for number in range(4, 12)]
     for _ in range(100):
         for attacker in attackers:
             attacker.send(data_frame(1, bytes(KIB)))
@@ -172,7 +177,7 @@ async def test_a_protected_peer_goes_after_all_that_keep_much(host, held, over):
 
 
 @limited()
-async def test_a_peer_has_so_many_streams_for_a_protocol(host, held, over):
+async def test_streams_of_a_peer_for_a_protocol_are_limited(host, held, over):
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(*[opening(number, "/two") for number in (1, 3, 5)])
     await attacker.until(frame(FrameType.WINDOW_UPDATE, Flag.RST, 5, 0))
@@ -193,7 +198,7 @@ class AlwaysFirst:
 
 
 @limited()
-async def test_a_peer_whose_turn_does_not_come_is_not_read_on(host, held, over):
+async def test_a_socket_is_not_read_while_its_peer_has_no_turn(host, held, over):
     attacker = await (await Attacker.connect(host)).upgrade()
     while not host.connections:
         await asyncio.sleep(0)
@@ -220,7 +225,7 @@ def test_unfinished_frames_are_reserved():
         reader.receive(whole[10:110])
 
 
-def test_a_budget_gives_back_all_it_has_when_it_ends():
+def test_a_closed_budget_returns_its_bytes_to_the_budget_above():
     above = Budget("all", 100)
     one, other = Budget("one", 80, (above,)), Budget("other", 80, (above,))
     assert [one.reserve(60), other.reserve(60), other.reserve(40)] == [True, False, True]

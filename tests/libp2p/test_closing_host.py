@@ -13,8 +13,7 @@ from hearsay.libp2p.host import Host
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("turns", range(6))
 def test_closing_while_a_peer_connects(turns):
-    """In some turn of the loop the socket is accepted, but the server closes before it has a transport. A peer takes
-    its time to go, so that there is something to wait for."""
+    """After some turns, the socket is accepted but has no transport yet. `close` waits for the connected peer."""
 
     async def main():
         host, peer = Host(), Host()

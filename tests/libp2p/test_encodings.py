@@ -19,13 +19,13 @@ PEER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 
 
 def pieces(data, draw):
-    """The data cut at random places."""
+    """Return the data, cut at random places."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 @given(st.integers(0, (1 << 64) - 1))
-def test_varints_come_back(value):
+def test_varints_round_trip(value):
     encoded = protobuf.encode(value)
     assert protobuf.decode(encoded, 0, len(encoded)) == (value, len(encoded))
     assert protobuf.decode_partial(encoded[:-1], 0, len(encoded) - 1) is None
@@ -49,7 +49,7 @@ def test_known_base58():
 
 
 @given(st.binary(max_size=64))
-def test_base58_and_base32_come_back(raw):
+def test_base58_and_base32_round_trip(raw):
     assert peer_id.from_base58(peer_id.to_base58(raw)) == raw
     assert peer_id.from_base32(b32encode(raw).decode().rstrip("=").lower()) == raw
 
@@ -128,7 +128,7 @@ def test_known_multiaddrs(text, raw):
     assert str(address) == text
 
 
-def test_what_a_tcp_host_asks_of_a_multiaddr():
+def test_endpoint_and_peer_of_a_multiaddr():
     address = Multiaddr.parse(f"/ip4/10.0.0.1/tcp/4001/ipfs/{PEER}")
     assert str(address) == f"/ip4/10.0.0.1/tcp/4001/p2p/{PEER}"
     assert address.tcp_endpoint == ("10.0.0.1", 4001)
@@ -150,7 +150,7 @@ def test_what_a_tcp_host_asks_of_a_multiaddr():
         ("/p2p/QmNo", "peer id"),
     ],
 )
-def test_wrong_multiaddrs_say_what_is_wrong(text, complaint):
+def test_errors_of_multiaddrs_name_the_wrong_part(text, complaint):
     with pytest.raises(EncodingError, match=complaint):
         Multiaddr.parse(text)
 

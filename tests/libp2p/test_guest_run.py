@@ -1,4 +1,4 @@
-"""The guest run of trio that hosts on py-libp2p share: it ends with the last host, and the next host starts another."""
+"""The guest run of trio that hosts on py-libp2p share: it ends with its last host; the next host starts a new one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 
 
 def run(test):
-    """Run a coroutine function with two hosts that listen; both are closed at the end."""
+    """Return a test that calls a coroutine function with two listening hosts, and closes them."""
 
     async def with_hosts():
         async with patience():
@@ -45,7 +45,7 @@ def run(test):
 
 
 class Events:
-    """Something happened, with a value."""
+    """A callback whose values wait in a queue."""
 
     def __init__(self):
         self._queue = asyncio.Queue()
@@ -86,7 +86,7 @@ async def test_streams_both_ways_over_one_connection(one, other):
 
 
 @run
-async def test_a_mebibyte_there_and_back(one, other):
+async def test_a_mebibyte_is_echoed(one, other):
     serve(other, "/echo", echo)
     stream = await one.open_stream(await one.dial(other.addresses[0]), ["/echo"])
     payload = bytes(range(256)) * 4096
@@ -95,7 +95,7 @@ async def test_a_mebibyte_there_and_back(one, other):
 
 
 @run
-async def test_identify_tells_who_and_where(one, other):
+async def test_identify_reports_agent_key_addresses_and_protocols(one, other):
     identified = Events()
     there = Identification(other, "other/2")
     here = Identification(one, "one/1")
@@ -133,7 +133,7 @@ async def test_pings_are_echoed_in_whole_payloads(one, other):
 
 
 @run
-async def test_another_echo_is_no_answer_to_a_ping(one, other):
+async def test_a_ping_fails_if_the_echo_differs(one, other):
     other.handle(PING_PROTOCOL, lambda stream: stream.write(b"x" * 33))
     peer = await one.dial(other.addresses[0])
     with pytest.raises(ProtocolError, match="did not echo"):
@@ -150,7 +150,7 @@ async def test_pings_are_answered(one, other):
 
 
 @run
-async def test_a_slow_reader_holds_its_writer_and_no_other_peer(one, other):
+async def test_a_slow_reader_stops_its_writer_but_no_other_stream(one, other):
     accepted = Events()
     other.handle("/slow", accepted)
     serve(other, "/echo", echo)
@@ -190,7 +190,7 @@ async def test_a_receiver_that_pauses_gets_everything_after_it_resumes(one, othe
 
 
 @run
-async def test_peers_come_and_go(one, other):
+async def test_new_and_ended_connections_are_reported(one, other):
     up, down = Events(), Events()
     other.on_peer_up.append(up)
     other.on_peer_down.append(down)
@@ -218,7 +218,7 @@ async def test_streams_of_a_lost_connection_end(one, other):
 
 
 @run
-async def test_a_protocol_no_peer_speaks(one, other):
+async def test_a_stream_without_a_common_protocol_fails(one, other):
     peer = await one.dial(other.addresses[0])
     with pytest.raises(MultistreamError, match="none of our protocols"):
         await one.open_stream(peer, ["/a", "/b"])
@@ -243,7 +243,7 @@ async def test_dialing_oneself_is_refused(one, other):
 
 
 @run
-async def test_no_host_there(one, other):
+async def test_a_dial_without_a_listening_host_or_over_udp_fails(one, other):
     address = other.addresses[0]
     await other.close()
     with pytest.raises(DialError, match="refused"):
@@ -286,11 +286,11 @@ async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
 async def test_parallel_dials_to_one_address_fail_together(one, other):
     accepted = []
 
-    async def deaf(_, writer):
+    async def accept_and_close(_, writer):
         accepted.append(writer)
         writer.close()
 
-    server = await asyncio.start_server(deaf, "127.0.0.9", 0)
+    server = await asyncio.start_server(accept_and_close, "127.0.0.9", 0)
     try:
         wrong = Multiaddr.parse(f"/ip4/127.0.0.9/tcp/{server.sockets[0].getsockname()[1]}").with_peer(other.peer)
         failed = await asyncio.gather(*(one.dial(wrong) for _ in range(5)), return_exceptions=True)
@@ -303,7 +303,7 @@ async def test_parallel_dials_to_one_address_fail_together(one, other):
 
 
 @run
-async def test_a_dial_that_is_given_up_is_no_dial_any_more_and_another_address_is_tried(one, other):
+async def test_a_cancelled_dial_ends_and_another_address_is_dialled(one, other):
     """At the first address a server accepts connections and sends nothing."""
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -382,7 +382,7 @@ def test_uvloop_runs_the_same_host():
 
 
 @run
-async def test_a_peer_that_has_just_gone_does_not_disturb_the_end(one, other):
+async def test_a_host_closes_after_a_peer_has_aborted_its_connection(one, other):
     await other.dial(one.addresses[0])
     while not one.connections:
         await asyncio.sleep(0.005)

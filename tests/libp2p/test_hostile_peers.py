@@ -1,4 +1,4 @@
-"""A host on a real socket against peers that mean harm: each attack by name."""
+"""A host on a real socket against hostile peers; each test is one attack."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ SHORT = HostLimits(connection=ConnectionLimits(handshake_s=0.3, negotiation_s=0.
 
 
 def attack(limits=None):
-    """Run a coroutine function with a host that listens and holds streams of /hold unread."""
+    """Return a decorator that makes a test from a coroutine function.
+
+    Its arguments are a listening host and the list of its streams of /hold, which it does not read. At the end, an
+    honest peer connects.
+    """
 
     def decorate(test):
         async def with_host():
@@ -52,7 +56,7 @@ def attack(limits=None):
 
 
 @attack(SHORT)
-async def test_a_peer_that_says_nothing_is_cut_off_at_the_deadline(host, held):
+async def test_a_peer_that_sends_nothing_is_cut_off_at_the_deadline(host, held):
     silent = await Attacker.connect(host)
     assert await silent.until_closed() == line(MULTISTREAM)
 
@@ -86,9 +90,9 @@ async def test_another_protocol_is_refused_at_once(host, held):
 async def test_plaintext_is_not_offered(host, held):
     attacker = await Attacker.connect(host)
     attacker.writer.write(line(MULTISTREAM) + line("/plaintext/2.0.0"))
-    said = b""
-    while not said.endswith(line("na")):
-        said += await attacker.reader.readexactly(1)
+    received = b""
+    while not received.endswith(line("na")):
+        received += await attacker.reader.readexactly(1)
     attacker.writer.close()
 
 
@@ -135,7 +139,7 @@ def test_a_reflected_handshake_is_refused():
 
 
 @attack()
-async def test_a_touched_frame_ends_the_connection(host, held):
+async def test_a_modified_frame_ends_the_connection(host, held):
     attacker = await (await Attacker.connect(host)).upgrade()
     sealed = bytearray(attacker.channel.seal(frame(FrameType.PING, Flag.SYN, 0, 1)))
     sealed[-1] ^= 1
@@ -180,7 +184,7 @@ async def test_a_stream_flood_is_reset_and_then_ends_the_connection(host, held):
 
 
 @attack()
-async def test_a_ping_flood_that_takes_no_answers_ends_the_connection(host, held):
+async def test_a_ping_flood_whose_answers_are_not_read_ends_the_connection(host, held):
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(frame(FrameType.PING, Flag.SYN, 0, 1) * 5000)
     assert PROTOCOL_ERROR in await attacker.until_closed()
@@ -201,23 +205,23 @@ async def test_streams_without_a_protocol_are_limited_and_those_with_one_do_not_
         await attacker.until_answered()
     idle = [frame(FrameType.WINDOW_UPDATE, Flag.SYN, 2 * number + 1, 0) for number in range(20, 30)]
     attacker.send(*idle)
-    said = await attacker.until_answered() + await attacker.until_answered()
-    assert [frame(FrameType.WINDOW_UPDATE, Flag.RST, 2 * number + 1, 0) in said for number in range(20, 30)] == (
+    received = await attacker.until_answered() + await attacker.until_answered()
+    assert [frame(FrameType.WINDOW_UPDATE, Flag.RST, 2 * number + 1, 0) in received for number in range(20, 30)] == (
         [False] * 4 + [True] * 6
     )
 
 
 @attack()
-async def test_pings_whose_answers_are_not_taken_end_their_stream(host, held):
+async def test_pings_whose_answers_are_not_read_end_their_stream(host, held):
     PingService(host)
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(opening(1, PING_PROTOCOL))
     await attacker.until(line(PING_PROTOCOL))
-    said = b""
+    received = b""
     for _ in range(8):
         attacker.send(data_frame(1, bytes(INITIAL_WINDOW // 4)))
-        said += await attacker.until_answered()
-    assert frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0) in said
+        received += await attacker.until_answered()
+    assert frame(FrameType.WINDOW_UPDATE, Flag.RST, 1, 0) in received
 
 
 @attack(HostLimits(max_handshakes=4))
@@ -256,11 +260,11 @@ async def test_the_memory_of_a_hostile_connection_is_bounded(host, held):
     assert peak < 3 * (4 << 20)
 
 
-FREE = HostLimits(connection=ConnectionLimits(small_frames_at_once=1e9))
+ANY_SMALL_FRAMES = HostLimits(connection=ConnectionLimits(small_frames_at_once=1e9))
 
 
-async def one_byte_frames(host, count):
-    """A peer that sends a stream's data in frames of one byte; its connection."""
+async def send_one_byte_frames(host, count):
+    """Send data of a stream in frames of one byte, and return the host's connection."""
     attacker = await (await Attacker.connect(host)).upgrade()
     attacker.send(opening(1, "/hold"))
     await attacker.until(line("/hold"))
@@ -271,38 +275,38 @@ async def one_byte_frames(host, count):
     return connection
 
 
-SLICE = 2 * (16 << 10) // 19
-"""More frames of one byte than a slice without time opens: 16 KiB of them, each of 19 bytes."""
+MAX_SLICE_FRAMES = 2 * (16 << 10) // 19
+"""An upper bound of the frames in a slice without time: twice 16 KiB, in frames of 19 bytes with one byte each."""
 
 
 @contextmanager
 def one_slice_at_a_time():
-    """Let a host open one slice of frames in each iteration of the event loop, as short as can be."""
+    """Let a host open one slice of frames, as short as possible, in each iteration of the event loop."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rates, "SLICE_S", 0.0)
         patched.setattr(rates, "TURN_S", 1e-9)
         yield
 
 
-@attack(FREE)
+@attack(ANY_SMALL_FRAMES)
 async def test_frames_of_one_byte_do_not_delay_another_peer(host, held):
     with one_slice_at_a_time():
-        connection = await one_byte_frames(host, 200_000)
+        connection = await send_one_byte_frames(host, 200_000)
         channel, most = connection._channel, 0
         while channel.frames < 50_000:
             before = channel.frames
             await asyncio.sleep(0)
             most = max(most, channel.frames - before)
-        assert 0 < most < SLICE, "more than a slice between two iterations of the event loop"
+        assert 0 < most < MAX_SLICE_FRAMES, "more than a slice between two iterations of the event loop"
         other = await (await Attacker.connect(host)).upgrade()
         await other.until_answered()
         assert channel.frames < 150_000
 
 
-@attack(FREE)
+@attack(ANY_SMALL_FRAMES)
 async def test_the_socket_is_not_read_while_frames_wait(host, held):
     with one_slice_at_a_time():
-        connection = await one_byte_frames(host, 100_000)
+        connection = await send_one_byte_frames(host, 100_000)
         most = 0
         while connection._channel.frames < 50_000:
             most = max(most, connection._channel.buffered_bytes)
@@ -310,10 +314,10 @@ async def test_the_socket_is_not_read_while_frames_wait(host, held):
         assert 16 << 10 < most <= READ_BYTES + 19, "more than one read and a part of a frame"
 
 
-@attack(FREE)
-async def test_what_was_received_before_the_socket_closed_is_handled(host, held):
+@attack(ANY_SMALL_FRAMES)
+async def test_bytes_received_before_the_socket_closed_are_handled(host, held):
     with one_slice_at_a_time():
-        connection = await one_byte_frames(host, 10_000)
+        connection = await send_one_byte_frames(host, 10_000)
         channel = connection._channel
         while channel.buffered_bytes < 40_000:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Identify between hosts: what a peer says of itself too often, too much, or against what it said before."""
+"""Identify between hosts: rates, limits in bytes, and records older than the known one."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from hearsay.libp2p.rates import Rate
 from hearsay.libp2p.rendezvous import PeerRecord, read_envelope, seal_record
 
 
-def talking(**limits):
-    """Run a coroutine function with the identification of a host, and another host that is connected to it."""
+def connected(**limits):
+    """Return a decorator that makes a test from a coroutine function.
+
+    Its arguments are the identification of a host, this host, and another host that is connected to it.
+    """
 
     def decorate(test):
         async def with_hosts():
@@ -49,7 +52,7 @@ def talking(**limits):
 
 
 async def push(host, other, *messages):
-    """Say something of oneself; when that has come to an end."""
+    """Push identify messages to `host`. Return False if it resets the stream."""
     stream = await other.open_stream(host.peer, [PUSH_PROTOCOL])
     stream.write(b"".join(map(frame, messages)))
     stream.finish()
@@ -60,19 +63,19 @@ async def push(host, other, *messages):
     return True
 
 
-def described(agent="", record=b""):
+def identity_message(agent="", record=b""):
     return encode_identity(Identity(agent=agent, signed_record=record))
 
 
-@talking(pushed=Rate(3, 0.001))
-async def test_pushes_are_read_so_often_and_no_more(identification, host, other):
-    read = [await push(host, other, described(f"agent {number}")) for number in range(6)]
+@connected(pushed=Rate(3, 0.001))
+async def test_the_rate_of_pushes_is_limited(identification, host, other):
+    read = [await push(host, other, identity_message(f"agent {number}")) for number in range(6)]
     assert read == [True] * 3 + [False] * 3
     assert identification.known[other.peer].agent == "agent 2"
 
 
-@talking(asked=Rate(3, 0.001))
-async def test_questions_are_answered_so_often_and_no_more(identification, host, other):
+@connected(asked=Rate(3, 0.001))
+async def test_the_rate_of_identify_requests_is_limited(identification, host, other):
     for _ in range(3):
         stream = await other.open_stream(host.peer, [PROTOCOL])
         assert await stream.read()
@@ -80,42 +83,42 @@ async def test_questions_are_answered_so_often_and_no_more(identification, host,
         await (await other.open_stream(host.peer, [PROTOCOL])).read()
 
 
-@talking()
-async def test_of_a_peer_s_records_the_newest_is_kept(identification, host, other):
+@connected()
+async def test_the_newest_record_of_a_peer_is_kept(identification, host, other):
     def record(sequence, key=other.identity):
         return seal_record(key, PeerRecord(peer_id_of(key.public), sequence, ()))
 
     stranger = record(9, PrivateKey.generate())
     forged = record(9)[:-1] + b"x"
     for sent in (record(2), record(1), stranger, forged, b"nonsense", b""):
-        assert await push(host, other, described("agent", sent))
+        assert await push(host, other, identity_message("agent", sent))
         assert identification.known[other.peer].signed_record == record(2)
-    assert await push(host, other, described("agent", record(3)))
+    assert await push(host, other, identity_message("agent", record(3)))
     assert read_envelope(identification.known[other.peer].signed_record).check().sequence == 3
 
 
-@talking()
-async def test_several_messages_together_are_bounded(identification, host, other):
+@connected()
+async def test_the_messages_of_a_push_are_bounded_together(identification, host, other):
     message = bytes_field(99, bytes(MAX_IDENTIFY_BYTES // 2))
-    assert await push(host, other, described("first"))
-    assert not await push(host, other, *[message] * 3, described("second"))
+    assert await push(host, other, identity_message("first"))
+    assert not await push(host, other, *[message] * 3, identity_message("second"))
     assert identification.known[other.peer].agent == "first"
 
 
-@talking(known_bytes=4096)
-async def test_what_all_say_of_themselves_is_bounded(identification, host, other):
-    assert await push(host, other, described("short"))
+@connected(known_bytes=4096)
+async def test_the_memory_of_all_identities_is_bounded(identification, host, other):
+    assert await push(host, other, identity_message("short"))
     assert identification.known[other.peer].agent == "short"
-    assert await push(host, other, described("long") + bytes_field(99, bytes(1024)))
+    assert await push(host, other, identity_message("long") + bytes_field(99, bytes(1024)))
     assert identification.known == {}
-    assert await push(host, other, described("short again"))
+    assert await push(host, other, identity_message("short again"))
     other.disconnect(host.peer)
     await until(lambda: not host.connections)
     assert identification._budget.used == 0
 
 
-@talking()
-async def test_a_record_of_one_s_own_is_signed_when_addresses_change(identification, host, other):
+@connected()
+async def test_a_host_signs_a_new_record_when_its_addresses_change(identification, host, other):
     first = identification.record()
     assert identification.record() == first
     await host.listen("/ip4/127.0.0.1/tcp/0")

@@ -24,7 +24,7 @@ FULL = Identity(
 )
 
 
-def test_an_identity_comes_back():
+def test_an_identity_round_trips():
     assert decode_identity(encode_identity(FULL)) == FULL
     assert decode_identity(b"") == Identity()
 

@@ -1,4 +1,4 @@
-"""A host that listens everywhere is known by the addresses of its interfaces."""
+"""A host that listens on all interfaces announces the address of each interface."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hearsay.libp2p.identify import Identification
 from hearsay.libp2p.node_host import concrete_addresses
 
 
-def test_an_address_of_its_own_stays_as_it_is():
+def test_the_address_of_one_interface_stays_as_it_is():
     assert list(concrete_addresses("127.0.0.1", 7)) == [("127.0.0.1", 7)]
     assert list(concrete_addresses("::1", 7)) == [("::1", 7)]
 
 
-def test_everywhere_is_every_interface_with_loopback_last():
+def test_the_unspecified_address_stands_for_all_interfaces_with_loopback_last():
     found = [host for host, port in concrete_addresses("0.0.0.0", 7) if port == 7]
     assert "0.0.0.0" not in found
     assert all(":" not in host for host in found)
     assert found[-1].startswith("127.")
 
 
-def test_identify_of_a_host_that_listens_everywhere_can_be_dialled():
+def test_identified_addresses_of_a_host_on_all_interfaces_can_be_dialled():
     async def work():
         host, asking, third = Host(), Host(), Host()
         try:

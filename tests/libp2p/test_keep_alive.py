@@ -1,4 +1,4 @@
-"""Peers that are there no more, though their sockets are."""
+"""Peers that no longer answer or read, although their sockets are open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hearsay.libp2p.mux.yamux_frames import FrameType
 from hearsay.libp2p.node_host import HostLimits
 
 QUICK = HostLimits(connection=ConnectionLimits(idle_s=0.2, answer_s=0.4, write_s=0.4))
-DIALS = """
+DIALLING_PROGRAM = """
 import asyncio, sys
 from hearsay.libp2p.host import Host
 async def main():
@@ -27,10 +27,10 @@ asyncio.run(main())
 
 
 @with_host(QUICK)
-async def test_a_stopped_process_is_gone(host):
+async def test_a_peer_whose_process_is_stopped_is_disconnected(host):
     down = asyncio.Event()
     host.on_peer_down.append(lambda _: down.set())
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", DIALS, str(host.addresses[0]))
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", DIALLING_PROGRAM, str(host.addresses[0]))
     try:
         while not host.connections:
             await asyncio.sleep(0.01)
@@ -48,9 +48,9 @@ async def test_a_stopped_process_is_gone(host):
 
 
 @with_host(QUICK)
-async def test_who_talks_and_takes_nothing_is_gone(host):
-    """Answers wait in the host's memory, the peer's window is open, and pings of the peer go on."""
-    attacker, connection = await Attacker.taking_nothing(host)
+async def test_a_peer_that_sends_but_does_not_read_is_disconnected(host):
+    """The peer's window is open, bytes for the peer wait in the host's memory, and the peer goes on sending pings."""
+    attacker, connection = await Attacker.not_reading(host)
     while not connection.closed:
         attacker.send(frame(FrameType.PING, 0, 0, 1))
         await asyncio.sleep(0.01)

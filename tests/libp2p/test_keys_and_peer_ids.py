@@ -48,6 +48,11 @@ RSA_PUBLIC = bytes.fromhex(
 )
 
 
+def encoded_key(key_type, library_key):
+    der = library_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return varint_field(1, key_type) + bytes_field(2, der)
+
+
 def test_the_published_ed25519_pair():
     private = PrivateKey.decode(ED25519_PRIVATE)
     assert private.public == PublicKey.decode(ED25519_PUBLIC)
@@ -82,38 +87,26 @@ def test_the_published_elliptic_keys_verify_what_their_secrets_sign(encoded, key
 def test_the_published_rsa_key_and_one_of_our_own():
     assert PublicKey.decode(RSA_PUBLIC).type is KeyType.RSA
     private = rsa.generate_private_key(65537, 2048)
-    der = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    key = PublicKey.decode(varint_field(1, 0) + bytes_field(2, der))
+    key = PublicKey.decode(encoded_key(KeyType.RSA, private.public_key()))
     assert key.verify(private.sign(b"data", PKCS1v15(), SHA256()), b"data")
 
 
 def test_small_rsa_keys_are_refused():
-    der = (
-        rsa.generate_private_key(65537, 1024)
-        .public_key()
-        .public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    )
     with pytest.raises(EncodingError, match="1024 bits"):
-        PublicKey.decode(varint_field(1, 0) + bytes_field(2, der))
-
-
-def encoded_key(key_type, library_key):
-    der = library_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return varint_field(1, key_type) + bytes_field(2, der)
+        PublicKey.decode(encoded_key(KeyType.RSA, rsa.generate_private_key(65537, 1024).public_key()))
 
 
 @pytest.mark.parametrize("exponent", [2, 1, 65539, (1 << 31) - 1, (1 << 2040) + 1])
-def test_rsa_exponents_that_only_cost_are_refused(exponent):
+def test_invalid_and_large_rsa_exponents_are_refused(exponent):
     modulus = rsa.generate_private_key(65537, 2048).public_key().public_numbers().n
-    spki = rsa.RSAPublicNumbers(65537, modulus).public_key()
-    der = spki.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    assert PublicKey.decode(varint_field(1, 0) + bytes_field(2, der)).type is KeyType.RSA
+    valid = rsa.RSAPublicNumbers(65537, modulus).public_key()
+    assert PublicKey.decode(encoded_key(KeyType.RSA, valid)).type is KeyType.RSA
     with pytest.raises(EncodingError, match="RSA key"):
         PublicKey.decode(varint_field(1, 0) + bytes_field(2, rsa_der(modulus, exponent)))
 
 
 def rsa_der(modulus, exponent):
-    """The DER of any RSA key, sensible or not."""
+    """Return the DER of an RSA key, valid or not."""
 
     def item(tag, body):
         size = len(body)
@@ -128,16 +121,16 @@ def rsa_der(modulus, exponent):
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
-def test_ecdsa_keys_on_the_curves_in_use_are_taken(curve):
+def test_ecdsa_keys_on_the_curves_in_use_are_accepted(curve):
     private = ec.generate_private_key(curve)
-    key = PublicKey.decode(encoded_key(3, private.public_key()))
+    key = PublicKey.decode(encoded_key(KeyType.ECDSA, private.public_key()))
     assert key.verify(private.sign(b"data", ec.ECDSA(SHA256())), b"data")
 
 
 @pytest.mark.parametrize("curve", [ec.BrainpoolP512R1(), ec.BrainpoolP256R1(), ec.SECP224R1(), ec.SECP256K1()])
 def test_ecdsa_keys_on_other_curves_are_refused(curve):
     with pytest.raises(EncodingError, match=curve.name):
-        PublicKey.decode(encoded_key(3, ec.generate_private_key(curve).public_key()))
+        PublicKey.decode(encoded_key(KeyType.ECDSA, ec.generate_private_key(curve).public_key()))
 
 
 TORSION = (
@@ -170,7 +163,7 @@ def library(request, monkeypatch):
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("point", TORSION)
 def test_signatures_with_a_point_of_small_order_are_refused_by_both_libraries(point):
-    """The owner of a key can make one that OpenSSL alone accepts: s = h * a for the neutral point."""
+    """With the neutral point, the owner of a key can make a signature that OpenSSL alone accepts: s = h * a."""
     own = PrivateKey.from_seed(bytes(32))
     scalar = int.from_bytes(sha512(bytes(32)).digest()[:32], "little") & ((1 << 254) - 8) | 1 << 254
     order = (1 << 252) + 27742317777372353535851937790883648493
@@ -182,7 +175,7 @@ def test_signatures_with_a_point_of_small_order_are_refused_by_both_libraries(po
 
 
 @pytest.mark.usefixtures("library")
-def test_both_libraries_take_signatures_of_64_bytes_only():
+def test_both_libraries_accept_only_signatures_of_64_bytes():
     own = PrivateKey.from_seed(bytes(32))
     signature = own.sign(b"x" + b"data")
     assert own.public.verify(signature, b"xdata")
@@ -202,7 +195,7 @@ def test_both_libraries_take_signatures_of_64_bytes_only():
         (varint_field(1, 0) + bytes_field(2, bytes(3000)), "at most 2048"),
     ],
 )
-def test_what_is_not_a_key_is_refused(encoded, complaint):
+def test_invalid_keys_are_refused(encoded, complaint):
     with pytest.raises(EncodingError, match=complaint):
         PublicKey.decode(encoded)
 
@@ -243,7 +236,7 @@ def test_a_text_is_measured_before_it_is_decoded():
 @pytest.mark.parametrize(
     "text", ["", "0", "Qm", "1", "x" * 101, "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi"]
 )
-def test_what_is_not_a_peer_id_is_refused(text):
+def test_invalid_texts_of_peer_ids_are_refused(text):
     with pytest.raises(EncodingError):
         peer_id.from_text(text)
 
@@ -264,27 +257,26 @@ def test_any_bytes_are_a_key_or_an_encoding_error(raw):
 
 
 @given(st.binary(max_size=200), st.integers(0, 63), st.integers(0, 255), st.booleans())
-def test_with_and_without_libsodium_the_same_signatures_are_right(data, place, value, other_data):
+def test_libsodium_and_openssl_accept_the_same_signatures(data, place, value, other_data):
     key = PrivateKey.from_seed(bytes(31) + bytes((value,)))
     signature = bytearray(key.sign(data))
     if place:
         signature[place] ^= value
     data += b"x" * other_data
-    plain = True
+    openssl_accepts = True
     try:
         Ed25519PublicKey.from_public_bytes(key.public.data).verify(bytes(signature), data)
     except InvalidSignature:
-        plain = False
-    assert key.public.verify(bytes(signature), data) is plain
+        openssl_accepts = False
+    assert key.public.verify(bytes(signature), data) is openssl_accepts
     assert not key.public.verify(bytes(signature)[:-1], data)
 
 
 def test_a_key_that_is_refused_is_parsed_once():
     brainpool = ec.generate_private_key(ec.BrainpoolP256R1()).public_key()
-    data = brainpool.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     before = keys._decode_long.cache_info()
     for _ in range(3):
         with pytest.raises(EncodingError, match="brainpool"):
-            PublicKey.decode(varint_field(1, KeyType.ECDSA) + bytes_field(2, data))
+            PublicKey.decode(encoded_key(KeyType.ECDSA, brainpool))
     after = keys._decode_long.cache_info()
     assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)

@@ -1,4 +1,4 @@
-"""multistream-select: both roles against each other, against recorded bytes, against anything."""
+"""multistream-select: both roles against each other, recorded bytes, and any bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_first_protocol_both_know_is_chosen(cut):
     assert dialer.protocol == listener.protocol == "/b"
 
 
-def test_nothing_in_common_ends_at_the_dialer():
+def test_the_dialer_fails_without_a_common_protocol():
     with pytest.raises(MultistreamError, match="none of our protocols"):
         negotiate(Dialer(["/a", "/b"]), Listener({"/c"}))
 
@@ -64,7 +64,7 @@ def test_a_listener_answers_proposals_that_come_at_once():
         (Dialer(["/a"]), b"GET / HTTP/1.1\r\n\r\n" + b"a" * 99, "newline"),
     ],
 )
-def test_what_is_not_a_negotiation_is_refused(role, data, complaint):
+def test_invalid_negotiations_are_refused(role, data, complaint):
     with pytest.raises(MultistreamError, match=complaint):
         role.receive(data)
 

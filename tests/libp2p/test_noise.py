@@ -80,15 +80,15 @@ def test_the_published_vector():
     assert a_opens.decrypt(bytes.fromhex(fourth)) == b"Eugen B\xf6hm von Bawerk"
 
 
-def shaken(dialer, listener):
-    """The channels after both have talked it out."""
+def shake_hands(dialer, listener):
+    """Return the channels of both sides after the handshake."""
     to_dialer = listener.receive(dialer.start())
     listener.receive(dialer.receive(to_dialer))
     return dialer.channel, listener.channel
 
 
-def test_both_sides_learn_who_the_other_is():
-    alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+def test_both_sides_learn_the_peer_id_of_the_other():
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
     assert alice.peer == peer_id.peer_id_of(BOB.public)
     assert bob.peer == peer_id.peer_id_of(ALICE.public)
     for size in (0, 1, MAX_PLAINTEXT_BYTES, MAX_PLAINTEXT_BYTES + 1, 200_000):
@@ -100,7 +100,7 @@ def test_both_sides_learn_who_the_other_is():
 def test_wrong_peer_id_is_refused_with_both_names():
     bob, eve = (peer_id.peer_id_of(key.public) for key in (BOB, EVE))
     with pytest.raises(NoiseError) as caught:
-        shaken(Handshake(ALICE, True, expected=bob), Handshake(EVE, False))
+        shake_hands(Handshake(ALICE, True, expected=bob), Handshake(EVE, False))
     assert str(caught.value) == f"expected {peer_id.to_text(bob)}, got {peer_id.to_text(eve)}"
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_payload_signature_is_refused():
     liar = Handshake(EVE, False)
     liar._payload = liar._payload.replace(EVE.public.encoded, BOB.public.encoded)
     with pytest.raises(NoiseError, match="signature"):
-        shaken(Handshake(ALICE, True), liar)
+        shake_hands(Handshake(ALICE, True), liar)
 
 
 def test_reflection_of_our_own_handshake_is_refused():
@@ -116,7 +116,7 @@ def test_reflection_of_our_own_handshake_is_refused():
     with pytest.raises(NoiseError, match="our own ephemeral key"):
         alice.receive(alice.start())
     with pytest.raises(NoiseError, match="our own identity"):
-        shaken(Handshake(ALICE, True), Handshake(ALICE, False))
+        shake_hands(Handshake(ALICE, True), Handshake(ALICE, False))
 
 
 def test_a_replayed_handshake_is_refused():
@@ -153,20 +153,28 @@ def test_a_length_that_is_declared_and_never_sent_is_bounded():
         Handshake(BOB, False).receive(b"\xff\xff")
 
 
-def test_frames_that_were_replayed_reordered_or_touched_are_refused():
-    alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+def test_replayed_reordered_modified_and_short_frames_are_refused():
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
     one = alice.seal(b"one")
     assert bob.open(one) == b"one"
     with pytest.raises(NoiseError):
         bob.open(one)
-    _, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
+    first, second = alice.seal(b"first"), alice.seal(b"second")
+    with pytest.raises(NoiseError):
+        bob.open(second + first)
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
+    sealed = alice.seal(b"one")
+    with pytest.raises(NoiseError):
+        bob.open(sealed[:-1] + bytes([sealed[-1] ^ 1]))
+    _, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
     with pytest.raises(NoiseError, match="shorter"):
         bob.open(b"\x00\x03abc")
 
 
 @given(st.lists(st.binary(max_size=50), max_size=9), st.integers(1, 300))
 def test_frames_are_opened_a_few_at_a_time(payloads, at_most):
-    alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
     bob.feed(b"".join(map(alice.seal, payloads)))
     opened = []
     while bob.has_frame:
@@ -179,7 +187,7 @@ def test_frames_are_opened_a_few_at_a_time(payloads, at_most):
 
 @given(st.lists(st.binary(max_size=500), max_size=5), st.lists(st.integers(0, 3000), max_size=12))
 def test_what_is_opened_does_not_depend_on_how_the_stream_is_cut(payloads, cuts):
-    alice, bob = shaken(Handshake(ALICE, True), Handshake(BOB, False))
+    alice, bob = shake_hands(Handshake(ALICE, True), Handshake(BOB, False))
     sealed = b"".join(map(alice.seal, payloads))
     edges = [0, *sorted(min(cut, len(sealed)) for cut in cuts), len(sealed)]
     opened = b"".join(bob.open(sealed[a:b]) for a, b in itertools.pairwise(edges))

@@ -1,4 +1,4 @@
-"""Rates: a burst at once, then a number a second; time is a number."""
+"""Rates: a burst at once, then a number per second. Tests set the clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-def test_so_many_at_once_and_then_one_by_one():
+def test_a_burst_is_allowed_at_once_and_later_uses_one_by_one():
     clock = Clock()
     rates = Rates(clock, Rate(3, 2.0))
     assert [rates.use_or_wait_s("a") for _ in range(5)] == [0, 0, 0, 0.5, 0.5]
@@ -39,7 +39,7 @@ def test_no_second_has_more_than_its_rate(pauses):
         assert sum(1 for at in allowed if start <= at <= start + 1) <= 5 + 4
 
 
-def test_only_those_are_remembered_who_have_used_something_up():
+def test_only_keys_with_recent_uses_are_remembered():
     clock = Clock()
     rates = Rates(clock, Rate(2, 1.0), remembered=10)
     for key in range(10):

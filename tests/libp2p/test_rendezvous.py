@@ -51,7 +51,7 @@ def discover(namespace="news", limit=0, cookie=b""):
         RendezvousMessage(type=MessageType.DISCOVER_RESPONSE, records=tuple(RECORDS), cookie=b"c", status=103),
     ],
 )
-def test_messages_come_back(message):
+def test_messages_round_trip(message):
     assert decode_message(encode_message(message)) == message
 
 
@@ -69,7 +69,7 @@ def test_any_bytes_are_a_message_or_an_encoding_error(data):
 
 
 def test_a_registration_of_the_older_form_is_read():
-    """py-libp2p's points hand out `{id = 1, addrs = 2}`; these bytes are of its generated protobuf classes."""
+    """py-libp2p's points return `{id = 1, addrs = 2}`. Its generated protobuf classes made these bytes."""
     addresses = (Multiaddr.parse("/ip4/127.0.0.1/tcp/4001"), Multiaddr.parse("/ip4/10.0.0.1/tcp/2"))
     older = b"\x0a\x26" + PEERS[0] + b"".join(b"\x12\x08" + address.encode() for address in addresses)
     assert open_unsigned(older) == (PEERS[0], addresses)

@@ -1,4 +1,4 @@
-"""A rendezvous point on a real socket, and peers that ask more than they should."""
+"""A rendezvous point on a real socket, and peers that exceed its limits."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ PADDING = (Multiaddr.parse("/dns4/" + "a" * 200 + "/tcp/1"),) * 17
 
 
 def attack(**limits):
-    """Run a coroutine function with a point that knows forty padded records, and a host that is connected to it.
+    """Return a decorator that makes a test from a coroutine function.
 
-    In the end another peer still gets an answer.
+    Its arguments are a point with forty padded records, its host, and a host that is connected to it. At the end,
+    another peer gets an answer.
     """
 
     def decorate(test):
@@ -72,8 +73,8 @@ async def streams_to(point, attacker, count):
     return [await attacker.open_stream(point, [PROTOCOL]) for _ in range(count)]
 
 
-async def answers_of(stream, count):
-    """The first answers in a stream."""
+async def read_answers(stream, count):
+    """Return the first `count` answers in a stream."""
     reader, found = FrameReader(MAX_MESSAGE_BYTES), []
     while len(found) < count:
         data = await stream.read()
@@ -83,7 +84,7 @@ async def answers_of(stream, count):
 
 
 @attack()
-async def test_a_peer_that_asks_and_does_not_read_is_answered_no_more_than_its_windows_take(point, host, attacker):
+async def test_a_peer_that_does_not_read_gets_no_more_answers_than_its_windows_hold(point, host, attacker):
     streams = await streams_to(host.peer, attacker, 8)
     for stream in streams:
         stream.write(QUESTION * 60)
@@ -93,11 +94,11 @@ async def test_a_peer_that_asks_and_does_not_read_is_answered_no_more_than_its_w
 
 
 @attack()
-async def test_who_reads_gets_all_answers_in_order(point, host, attacker):
+async def test_a_peer_that_reads_gets_all_answers_in_order(point, host, attacker):
     (stream,) = await streams_to(host.peer, attacker, 1)
     stream.write(QUESTION * 60)
     stream.finish()
-    assert len(set(await answers_of(stream, 60))) > 1  # chance decides which peers come first
+    assert len(set(await read_answers(stream, 60))) > 1  # chance decides which peers come first
     assert await stream.read() == b""
     await until(lambda: not point._streams)
 
@@ -121,7 +122,7 @@ async def test_a_peer_has_eight_streams_and_more_are_reset(point, host, attacker
     await until(lambda: point._streams[attacker.peer] == 6)
     (again,) = await streams_to(host.peer, attacker, 1)
     again.write(QUESTION)
-    await answers_of(again, 1)
+    await read_answers(again, 1)
 
 
 @attack()
@@ -139,15 +140,15 @@ async def test_a_question_is_bounded_before_its_bytes_come(point, host, attacker
 
 
 @attack()
-async def test_nonsense_that_has_waited_ends_its_stream(point, host, attacker):
+async def test_an_invalid_request_that_waited_ends_its_stream(point, host, attacker):
     (stream,) = await streams_to(host.peer, attacker, 1)
     stream.write(QUESTION + frame(b"\xff"))
     with pytest.raises(StreamClosed):
-        await answers_of(stream, 2)
+        await read_answers(stream, 2)
 
 
-class Counted(Registry):
-    """Counts the questions that it is asked, by address."""
+class CountingRegistry(Registry):
+    """A registry that counts its requests by address."""
 
     def __init__(self, now_s):
         super().__init__(now_s)
@@ -158,8 +159,8 @@ class Counted(Registry):
         return super().answer(peer, address, asked)
 
 
-async def some_others_ask(host):
-    """Five peers at 127.0.0.1 get two answers each."""
+async def ask_as_other_peers(host):
+    """Get two answers for each of five peers at 127.0.0.1."""
     for _ in range(5):
         honest = Host()
         try:
@@ -170,14 +171,17 @@ async def some_others_ask(host):
             await honest.close()
 
 
-async def asked_from_elsewhere(point, host, peers, expected):
-    """Questions by address, where peers at 127.0.0.2 have four each and `expected` of them are to be answered."""
-    point.registry = Counted(asyncio.get_running_loop().time)
+async def count_requests(point, host, peers, expected):
+    """Return the numbers of answered requests by address.
+
+    Each of `peers` peers at 127.0.0.2 sends four. After `expected` of them are answered, peers at 127.0.0.1 send ten.
+    """
+    point.registry = CountingRegistry(asyncio.get_running_loop().time)
     crowd = [await (await Attacker.connect(host, "127.0.0.2")).upgrade() for _ in range(peers)]
     for one in crowd:
         one.send(opening(1, PROTOCOL), data_frame(1, QUESTION * 2), data_frame(1, QUESTION * 2))
     await until(lambda: point.registry.asked["127.0.0.2"] >= expected)
-    await some_others_ask(host)
+    await ask_as_other_peers(host)
     asked = point.registry.asked.copy()
     fill(point.registry)
     for one in crowd:
@@ -186,13 +190,13 @@ async def asked_from_elsewhere(point, host, peers, expected):
 
 
 @attack(rate=Rate(3, 0.001))
-async def test_a_peer_asks_so_often_and_no_more(point, host, attacker):
-    assert await asked_from_elsewhere(point, host, 1, 3) == {"127.0.0.2": 3, "127.0.0.1": 10}
+async def test_the_rate_of_requests_of_a_peer_is_limited(point, host, attacker):
+    assert await count_requests(point, host, 1, 3) == {"127.0.0.2": 3, "127.0.0.1": 10}
 
 
 @attack(address_rate=Rate(50, 0.001))
-async def test_peers_of_one_address_ask_so_often_together_and_others_still_do(point, host, attacker):
-    assert await asked_from_elsewhere(point, host, 20, 50) == {"127.0.0.2": 50, "127.0.0.1": 10}
+async def test_the_rate_of_an_address_is_limited_and_other_addresses_are_answered(point, host, attacker):
+    assert await count_requests(point, host, 20, 50) == {"127.0.0.2": 50, "127.0.0.1": 10}
 
 
 @attack(rate=Rate(2, 0.001), address_rate=Rate(2, 0.001))

@@ -1,4 +1,4 @@
-"""Tests of what a rendezvous point remembers, the peers that it names, and its bounds; time is a number."""
+"""The registry of a rendezvous point: lifetimes, order of answers, and limits. Tests set the clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Clock:
 
 
 class Point:
-    """A registry, asked by number of peer."""
+    """A registry; its methods name a peer by the index in `PEERS`."""
 
     def __init__(self, **limits):
         self.clock = Clock()
@@ -69,11 +69,11 @@ class Point:
         return self.registry.answer(PEERS[-1], HOME, asked)
 
     def listed(self, **asked):
-        """Return the peers, in order."""
+        """Return the peers in the answer to a DISCOVER, in order."""
         return registered(self.answer(**asked))
 
     def parts(self, limit=0):
-        """All parts of an answer."""
+        """Return all parts of an answer; the last one has no records."""
         found = [self.answer(limit=limit)]
         while found[-1].records:
             assert len(found) < len(PEERS), "parts without end"
@@ -85,7 +85,7 @@ def registered(answer):
     return [PEERS.index(read_envelope(envelope).check().peer) for envelope in answer.records]
 
 
-def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():
+def test_a_peer_is_found_until_its_registration_expires_or_it_unregisters():
     point = Point()
     assert (point.register(0), point.register(1, ttl_s=30)) == (Status.OK, Status.OK)
     assert set(point.listed()) == {0, 1}
@@ -99,7 +99,7 @@ def test_who_registered_is_found_until_the_time_is_over_or_it_leaves():
     assert point.listed() == []
 
 
-def test_a_cookie_brings_what_is_new_and_is_for_its_namespace():
+def test_a_cookie_brings_only_new_registrations_of_its_namespace():
     point = Point()
     point.register(0)
     first = point.answer()
@@ -143,7 +143,7 @@ def test_a_peer_without_room_is_refused_and_no_other_peer():
     assert len(point.registry) == 3
 
 
-def test_in_a_full_address_the_peer_that_registered_most_gives_way():
+def test_in_a_full_address_the_peer_with_most_registrations_loses_some():
     point = Point(address_bytes=5 * ENTRY)
     point.register(5, "zzzz")
     for name in ("aaaa", "bbbb", "cccc", "dddd"):
@@ -155,7 +155,7 @@ def test_in_a_full_address_the_peer_that_registered_most_gives_way():
     assert set(point.listed()) == {1, 2}
 
 
-def test_where_all_is_full_the_greatest_address_gives_way():
+def test_in_a_full_registry_the_largest_address_loses_registrations():
     """Forty registrations from one address leave room for peers of another one."""
     point = Point(bytes=40 * ENTRY)
     for who in range(40):
@@ -166,7 +166,7 @@ def test_where_all_is_full_the_greatest_address_gives_way():
     assert len(point.registry) == 40
 
 
-def test_in_a_full_namespace_the_greatest_address_gives_way():
+def test_in_a_full_namespace_the_largest_address_loses_registrations():
     point = Point(per_namespace=10)
     for who in range(10):
         point.register(who, at=AWAY)
@@ -176,7 +176,7 @@ def test_in_a_full_namespace_the_greatest_address_gives_way():
     assert len(point.listed()) == 10
 
 
-def test_room_is_made_by_what_is_over():
+def test_expired_registrations_free_their_memory():
     point = Point(per_namespace=100)
     for who in range(3):
         point.register(who, ttl_s=10)
@@ -188,7 +188,7 @@ def test_room_is_made_by_what_is_over():
 
 
 def test_addresses_take_turns_in_an_answer():
-    """Ninety registrations of one address do not hide the few of others, whenever those came."""
+    """Ninety registrations of one address hide neither an earlier nor a later one of other addresses."""
     point = Point()
     point.register(100, at="10.0.0.1")
     for who in range(90):
@@ -198,7 +198,7 @@ def test_addresses_take_turns_in_an_answer():
         assert {100, 101} < set(point.listed(limit=3)), "the first peers"
 
 
-def test_chance_says_which_address_is_sent_first():
+def test_the_order_of_addresses_is_random():
     point = Point()
     for who in range(20):
         point.register(who, at=f"10.0.0.{who}")
@@ -212,7 +212,7 @@ def test_the_newest_of_an_address_come_first():
     assert point.listed(limit=2) == [49, 48]
 
 
-def test_parts_of_an_answer_hold_everybody_once():
+def test_parts_of_an_answer_have_each_peer_once():
     point = Point()
     for who in range(100):
         point.register(who, at=f"10.0.0.{who % 7}")
@@ -223,8 +223,8 @@ def test_parts_of_an_answer_hold_everybody_once():
     assert point.listed(cookie=parts[-1].cookie) == [110]
 
 
-def test_an_answer_fits_the_message_that_who_asks_will_take():
-    """Padded records: a hundred of them would be more than twice the bound of a message."""
+def test_an_answer_is_smaller_than_the_largest_message():
+    """A hundred of the padded records are larger than the largest message."""
     point = Point()
     padding = (Multiaddr.parse("/dns4/" + "a" * 200 + "/tcp/1"),) * 17
     for who in range(100):
@@ -242,7 +242,7 @@ def test_a_record_that_fills_an_answer_is_sent_alone():
     assert [len(part.records) for part in point.parts()] == [1, 1, 1, 0]
 
 
-def test_what_registrations_take_is_what_is_counted():
+def test_the_memory_of_registrations_is_close_to_the_counted_bytes():
     point = Point()
     point.register(0, "warm")
     tracemalloc.start()
@@ -252,7 +252,7 @@ def test_what_registrations_take_is_what_is_counted():
     used = point.registry.budget.used
     for who in (1, 2):
         for number in range(500):
-            # as from a socket: bytes and names of its own for each
+            # new objects for each registration, as if read from a socket
             envelope = bytes(bytearray(RECORDS[who]))
             assert point.register(who, names[number][:5] + names[number][5:], envelope) == Status.OK
     gc.collect()
@@ -275,7 +275,7 @@ QUESTIONS = st.lists(
 
 
 @given(QUESTIONS)
-def test_whatever_is_asked_what_is_kept_is_counted_and_bounded(questions):
+def test_after_any_requests_registrations_are_counted_and_bounded(questions):
     point = Point(peer_bytes=3 * ENTRY, address_bytes=4 * ENTRY, bytes=6 * ENTRY, per_namespace=4)
     for kind, who, namespace, at, ttl_s, later_s in questions:
         point.clock.now += later_s
@@ -301,7 +301,7 @@ def test_whatever_is_asked_what_is_kept_is_counted_and_bounded(questions):
 
 
 @pytest.mark.parametrize("upto", [0, 1 << 40])
-def test_a_cookie_that_was_made_up_is_harmless(upto):
+def test_a_forged_cookie_is_harmless(upto):
     point = Point()
     point.register(0)
     made_up = b"".join(number.to_bytes(size, "big") for number, size in ((0, 8), (upto, 8), (1 << 31, 4), (7, 4)))

@@ -1,10 +1,11 @@
-"""Yamux: conversations of two machines, recorded frames, limits, floods, and any bytes."""
+"""Yamux: exchanges between two machines, recorded frames, limits, floods, and any bytes."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
+from attacker import data_frame, frame
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -24,14 +25,6 @@ from hearsay.libp2p.mux.yamux_frames import (
 )
 from hearsay.libp2p.names.errors import YamuxError
 from hearsay.libp2p.resources import Budget
-
-
-def frame(kind, flags, stream, length, data=b""):
-    return HEADER.pack(0, kind, flags, stream, length) + data
-
-
-def data_frame(stream, data, flags=0):
-    return frame(FrameType.DATA, flags, stream, len(data), data)
 
 
 def opened(listener, *streams):
@@ -162,7 +155,7 @@ def test_a_length_that_is_declared_and_never_sent_costs_nothing():
     assert listener._unread == 0
 
 
-def test_of_a_frame_that_is_not_complete_only_the_header_is_kept():
+def test_data_of_an_incomplete_frame_is_returned_at_once():
     listener = Yamux(False)
     opened(listener, 1)
     sent = data_frame(1, b"one two three", Flag.FIN)
@@ -188,7 +181,7 @@ def test_a_flood_of_pings_ends_the_connection():
         Yamux(False).receive(frame(FrameType.PING, Flag.SYN, 0, 1) * 2000)
 
 
-def test_what_is_not_read_is_bounded_over_all_streams():
+def test_unread_bytes_of_all_streams_are_bounded():
     listener = Yamux(False, YamuxLimits(max_unread_bytes=INITIAL_WINDOW * 2))
     opened(listener, 1, 3, 5)
     listener.receive(data_frame(1, bytes(INITIAL_WINDOW)))
@@ -197,7 +190,7 @@ def test_what_is_not_read_is_bounded_over_all_streams():
         listener.receive(data_frame(5, b"x"))
 
 
-def test_resets_free_what_was_unread():
+def test_resets_free_unread_bytes():
     listener = Yamux(False)
     opened(listener, 1)
     listener.receive(data_frame(1, b"abc"))
@@ -209,7 +202,7 @@ def test_resets_free_what_was_unread():
     assert listener.take() == b""
 
 
-def test_a_stream_reset_by_us_while_a_frame_comes_is_quiet():
+def test_the_rest_of_a_frame_is_ignored_after_its_stream_is_reset():
     listener = Yamux(False)
     opened(listener, 1)
     listener.receive(frame(FrameType.DATA, 0, 1, 10, b"12345"))
@@ -248,8 +241,8 @@ frames = st.builds(
 )
 
 
-def run(chunks):
-    """Data that came in pieces is one event here."""
+def receive_all(chunks):
+    """Return a listener after these chunks, its events with data of a stream joined, and the text of its error."""
     listener = Yamux(False)
     events = []
     try:
@@ -270,7 +263,7 @@ def test_events_do_not_depend_on_how_the_stream_is_cut(parts, cuts):
     data = b"".join(parts)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     cut = [data[a:b] for a, b in itertools.pairwise(edges)]
-    whole, pieces = run([data]), run(cut)
+    whole, pieces = receive_all([data]), receive_all(cut)
     assert whole[1:] == pieces[1:]
     if whole[2] is None:
         assert whole[0].take() == pieces[0].take()
@@ -278,11 +271,11 @@ def test_events_do_not_depend_on_how_the_stream_is_cut(parts, cuts):
 
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"\0\x01\0\x01\0\0\0\x01\0\0\0\0" + tail))
 def test_any_bytes_end_in_events_or_a_yamux_error(data):
-    run([data])
+    receive_all([data])
 
 
 class TwoEnds(RuleBasedStateMachine):
-    """Two machines joined by a link: what one end sends, in order, is what the other end reads."""
+    """Two machines joined by a link: each receives the bytes that the other sent, in order."""
 
     streams = Bundle("streams")
 
@@ -338,7 +331,7 @@ class TwoEnds(RuleBasedStateMachine):
             assert self.sent.get(key, b"").startswith(data)
 
     @invariant()
-    def books_balance(self):
+    def the_count_of_unread_bytes_is_that_of_all_streams(self):
         for end in self.ends:
             assert end._unread == sum(state.unread for state in end._streams.values())
 
