@@ -61,15 +61,15 @@ def signalled(
     """
     temporary = folder / "temporary"
     temporary.mkdir()
-    said = folder / "stderr"
-    with said.open("w") as errors:
+    error_file = folder / "stderr"
+    with error_file.open("w") as errors:
         process = started(
             *arguments, stdout=subprocess.PIPE, stderr=errors, env={**environment(), "TMPDIR": str(temporary)}
         )
         end = monotonic() + _LONGEST_S
-        while not moment(said, temporary):
-            assert not ends_within(process.pid, LOOK_AGAIN_S), said.read_text()
-            assert monotonic() < end, said.read_text()
+        while not moment(error_file, temporary):
+            assert not ends_within(process.pid, LOOK_AGAIN_S), error_file.read_text()
+            assert monotonic() < end, error_file.read_text()
         family = descendants(process.pid)
         process.send_signal(number)
         shown, _ = process.communicate(timeout=_LONGEST_S)
@@ -77,11 +77,11 @@ def signalled(
         require_end(pid)
     left = [str(path.relative_to(temporary)) for path in temporary.rglob("*")]
     assert not left, left
-    return subprocess.CompletedProcess(process.args, process.returncode, shown, said.read_text())
+    return subprocess.CompletedProcess(process.args, process.returncode, shown, error_file.read_text())
 
 
-def has_said(text: str) -> Callable[[Path, Path], bool]:
-    return lambda said, _: text in said.read_text()
+def has_printed(text: str) -> Callable[[Path, Path], bool]:
+    return lambda error_file, _: text in error_file.read_text()
 
 
 def spark_opens_a_session(_: Path, temporary: Path) -> bool:

@@ -34,7 +34,7 @@ MAX_REPORT_BYTES = 32
 
 
 def can_become(environment: Mapping[str, str]) -> bool:
-    """Return whether a forked command behaves like one in a fresh Python with this environment."""
+    """Return True if a forked command behaves like one of a fresh Python with this environment."""
     return sys.platform == "linux" and _read_at_import(environment) == _read_at_import(server().environment)
 
 

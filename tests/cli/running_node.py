@@ -14,7 +14,7 @@ RUNNING: list[Process] = []
 
 
 class Running:
-    """A node in a process of its own, with --json."""
+    """A node with --json in its own process."""
 
     def __init__(self, *arguments, quick=QUICK):
         pipe = subprocess.PIPE
@@ -23,6 +23,7 @@ class Running:
         self.address = self.until("listening")["address"]
 
     def until(self, event, **values):
+        """Return the next printed event of this name that has these values."""
         for line in self.process.stdout:
             found = json.loads(line)
             if found["event"] == event and all(found[key] == value for key, value in values.items()):

@@ -1,4 +1,4 @@
-"""The real command: what it prints, what it leaves behind, how it ends."""
+"""Commands of `hearsay`, mostly simulate and trace: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_flags_change_the_scenario():
     assert summary["simulated_seconds"] == 5 + 3 * 0.5 + 10
 
 
-def test_no_messages():
+def test_a_run_without_messages_has_no_ratio_and_no_latency():
     summary = summary_of("--nodes", "10", "--messages", "0")
     assert (summary["delivery_ratio"], summary["latency_ms"]["p50"], summary["hops"]["max"]) == (None, None, None)
     shown = hearsay("simulate", "--nodes", "10", "--messages", "0")
@@ -61,11 +61,11 @@ def test_no_messages():
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_one_or_two_nodes(nodes):
+def test_one_or_two_nodes_deliver_all_messages(nodes):
     assert summary_of("--nodes", nodes, "--messages", 3)["deliver"] == 3 * nodes
 
 
-def test_people_see_counters_and_a_histogram():
+def test_the_text_summary_has_counters_and_a_histogram():
     shown = hearsay("simulate", "--preset", "simsub", *SMALL).stdout
     assert "=== simulation summary ===\n" in shown
     assert "deliver: 90\n" in shown
@@ -101,7 +101,7 @@ def test_people_see_counters_and_a_histogram():
         (("--nodes", "10000000", "--engine", "reference"), "this run is too large here: it needs about"),
     ],
 )
-def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_path):
+def test_wrong_usage_exits_with_2_and_names_the_remedy(arguments, message, tmp_path):
     done = hearsay("simulate", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -117,23 +117,21 @@ def test_wrong_usage_is_exit_2_and_says_what_is_right(arguments, message, tmp_pa
     ],
 )
 @pytest.mark.parametrize("command", [("analyze", "run"), ("compare", "r1", "r1"), ("spark", "doctor")], ids=" ".join)
-def test_where_spark_shall_run_is_checked_first(command, arguments, error):
+def test_options_of_spark_are_checked_first(command, arguments, error):
     done = hearsay(*command, *arguments)
     assert (done.returncode, done.stderr) == (2, f"hearsay: {error}\n")
 
 
 @pytest.mark.parametrize("heap", ["abc", "4", "2t", "-1g", "1m", "100000g"])
-def test_a_heap_that_cannot_be_is_reported_before_spark_starts(tmp_path, heap):
+def test_an_invalid_heap_is_reported_before_spark_starts(tmp_path, heap):
     env = {**os.environ, "HEARSAY_SPARK_HEAP": heap}
     rule = "must be a whole number with m or g (MiB or GiB), from 512m to this machine's "
     done = hearsay("analyze", tmp_path, env=env)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"hearsay: HEARSAY_SPARK_HEAP = '{heap}': {rule}")
-    looked = hearsay("spark", "doctor", "--no-start", env=env)
-    assert (
-        looked.returncode,
-        f"BAD  heap of the driver: HEARSAY_SPARK_HEAP = '{heap}': {rule}" in looked.stdout,
-    ) == (1, True)
+    checked = hearsay("spark", "doctor", "--no-start", env=env)
+    assert checked.returncode == 1
+    assert f"BAD  heap of the driver: HEARSAY_SPARK_HEAP = '{heap}': {rule}" in checked.stdout
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_a_heap_that_cannot_be_is_reported_before_spark_starts(tmp_path, heap):
         ),
     ],
 )
-def test_a_simulation_that_cannot_be_says_what_would_do(arguments, error):
+def test_the_error_of_an_impossible_simulation_names_the_remedy(arguments, error):
     done = hearsay("simulate", *arguments)
     assert (done.returncode, done.stderr, done.stdout) == (2, f"hearsay: {error}\n", "")
 
@@ -158,10 +156,10 @@ def test_unused_threads_are_reported_and_a_fanout_of_no_messages_is_not():
     assert "--threads 3: the reference engine uses one thread; only the array engine uses more\n" in done.stderr
 
 
-@pytest.mark.parametrize(("overlay", "said"), [("hyparview", True), ("connections", False)])
-def test_routers_that_choose_their_neighbours_have_one_thread(overlay, said):
+@pytest.mark.parametrize(("overlay", "has_one_thread"), [("hyparview", True), ("connections", False)])
+def test_routers_that_choose_their_neighbours_have_one_thread(overlay, has_one_thread):
     scenario = load_scenario(None, None, [("router.kind", "episub"), ("router.overlay", overlay)])
-    assert (simulate._why_one_thread(scenario, "array") is not None) == said
+    assert (simulate._why_one_thread(scenario, "array") is not None) == has_one_thread
 
 
 def test_help_shows_no_range_where_there_is_none():
@@ -169,7 +167,7 @@ def test_help_shows_no_range_where_there_is_none():
     assert ("None" in shown, "x>=1" in shown) == (False, True)
 
 
-def test_the_text_of_tracestat_is_no_json(tmp_path):
+def test_json_and_the_tracestat_format_exclude_each_other(tmp_path):
     done = hearsay("analyze", tmp_path, "--format", "tracestat", "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "hearsay: --json and --format tracestat: give one; tracestat prints text\n"
@@ -180,7 +178,7 @@ def test_a_wrong_command_has_a_suggestion():
     assert (done.returncode, "Did you mean simulate?" in done.stderr) == (2, True)
 
 
-def test_all_errors_of_a_file_at_once_with_their_lines(tmp_path):
+def test_all_errors_of_a_file_are_reported_with_their_lines(tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text("[network]\nnodes = -3\ndegre = 4\n\n[router]\ndegree = 2\ndegree_low = 3\n", encoding="utf-8")
     done = hearsay("simulate", file)
@@ -215,7 +213,7 @@ def test_a_run_folder_that_cannot_be_written_fails_before_the_run(tmp_path):
     assert "summary" not in done.stdout
 
 
-def test_a_folder_with_other_things_is_left_alone(tmp_path):
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path):
     (tmp_path / "letter.txt").write_text("hello", encoding="utf-8")
     done = hearsay("simulate", *SMALL, "--out", tmp_path)
     assert (done.returncode, "not a run folder" in done.stderr) == (1, True)
@@ -223,13 +221,13 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["reference", "array"])
-def test_a_full_disk_says_what_is_safe(tmp_path, engine):
+def test_the_error_of_a_full_disk_says_that_finished_files_are_whole(tmp_path, engine):
     def small_files_only() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     arguments = ["simulate", "--nodes", 200, "--engine", engine, "--out", tmp_path / "run"]
-    hearsay(*arguments[:5], "--messages", 1)  # what has to be compiled may be larger
+    hearsay(*arguments[:5], "--messages", 1)  # compile the kernels first, because their files may be larger
     done = hearsay(*arguments, preexec_fn=small_files_only)
     assert done.returncode == 1
     assert "cannot write the run: File too large" in done.stderr
@@ -293,7 +291,7 @@ def small_run(tmp_path_factory):
     return run
 
 
-def test_shown_rows_are_those_of_the_nodes_that_were_named_and_of_all_events_that_were(small_run):
+def test_shown_rows_have_one_of_the_given_nodes_and_one_of_the_given_events(small_run):
     arguments = ("--node", 3, "--node", 5, "--event", "graft", "--event", "deliver", "--limit", 10_000)
     shown = [line.split() for line in hearsay("trace", "show", small_run, *arguments).stdout.splitlines()]
     assert {(line[2], line[3]) for line in shown} == {
@@ -301,28 +299,28 @@ def test_shown_rows_are_those_of_the_nodes_that_were_named_and_of_all_events_tha
     }
 
 
-def test_the_other_end_is_a_condition_of_its_own(small_run):
+def test_remote_selects_rows_by_the_other_peer(small_run):
     peers = [line.split()[-1] for line in _shown(small_run, "--node", 3, "--event", "add_peer")]
     assert len(set(peers)) > 2
     (line,) = _shown(small_run, "--node", 3, "--remote", peers[0], "--event", "add_peer")
     assert line.split()[2:] == ["3", "add", "peer", "↔", peers[0]]
 
 
-def test_the_rows_of_a_node_are_about_messages(small_run):
+def test_rows_of_a_node_leave_out_connections_and_subscriptions(small_run):
     lines = _shown(small_run, "--node", 3, "--limit", 1000)
     assert any(" deliver " in line for line in lines)
     assert not any(word in line for line in lines for word in ("add peer", "send connect", "send subscribe"))
     assert any("send subscribe" in line for line in _shown(small_run, "--node", 3, "--event", "send_rpc"))
 
 
-def test_a_network_too_thin_for_its_meshes_is_warned_about():
+def test_too_few_connections_for_the_meshes_cause_a_warning():
     warning = "warning: a node has about 2 peers, and router.degree_low is 4: meshes stay too small\n"
     assert warning in hearsay("simulate", "--nodes", 9, "--connect", 1, "--messages", 1).stderr
     assert "warning" not in hearsay("simulate", "--nodes", 9, "--connect", 2, "--messages", 1).stderr
     assert "warning" not in hearsay("simulate", "--nodes", 9, "--connect", 1, "--router", "floodsub").stderr
 
 
-def test_large_messages_without_a_limit_of_uplinks_are_warned_about():
+def test_large_messages_without_a_limit_of_uplinks_cause_a_warning():
     large = ("simulate", "--nodes", 9, "--messages", 1, "--set", "workload.size_bytes=100000")
     warning = "warning: messages of 100,000 bytes take no time to send, because links.uplink_mbit is not set\n"
     assert warning in hearsay(*large).stderr
@@ -350,7 +348,7 @@ def _shown(run, *arguments):
         (("--node", "3", "--from", "1000"), 1, "RUN: no row meets these conditions"),
     ],
 )
-def test_what_is_not_in_a_run_is_no_success(small_run, arguments, code, error):
+def test_conditions_that_no_row_of_a_run_meets_are_an_error(small_run, arguments, code, error):
     done = hearsay("trace", "show", small_run, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (
         code,
@@ -374,7 +372,7 @@ def test_a_preset_is_shown_as_it_is_written():
     assert "did you mean 'simsub'?" in done.stderr
 
 
-def test_a_resolved_scenario_is_shown_and_runs_as_what_it_was_resolved_from(tmp_path):
+def test_a_resolved_scenario_has_the_trace_of_its_options(tmp_path):
     arguments = ("--preset", "simsub", *SMALL, "--set", "router.degree=8", "--seed", 5)
     shown = hearsay("simulate", *arguments, "--show-scenario")
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -401,7 +399,7 @@ def test_the_completion_script_of_a_shell(shell):
     assert f"_HEARSAY_COMPLETE={shell}_complete" in hearsay("completion", shell).stdout
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_package():
     heavy = "{'numpy', 'pyarrow', 'pydantic', 'rich', 'hearsay.sim', 'hearsay.core'}"
     code = (
         "import sys; sys.argv = ['hearsay', '--help']\n"

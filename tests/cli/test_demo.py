@@ -1,4 +1,4 @@
-"""`hearsay demo`, the whole main job, on a machine whose PATH knows no Java."""
+"""`hearsay demo`, from simulations to the report, with a PATH without Java."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NODES = 40
 
 
 def without_java(stand_in: Path) -> dict[str, str]:
-    """The environment, with links to all programs but Java's in place of the folders that hold a Java."""
+    """Return the environment, where a folder of links to other programs replaces the folders of PATH with Java."""
     stand_in.mkdir()
     folders: list[str] = []
     for folder in os.environ["PATH"].split(os.pathsep):

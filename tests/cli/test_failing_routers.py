@@ -1,4 +1,4 @@
-"""A router from outside that raises: one line with its name, event, node and time, and the place in its code."""
+"""Errors of routers of other packages: one line with router, event, node, time, and the place in the code."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Divides(Gossipsub):
     def timer_fired(self):
         1 / 0
 
-class Shouts(Gossipsub):
+class BadAction(Gossipsub):
     def timer_fired(self):
-        self.shell.outbox.graft(99, "topic")  # who is that?
+        self.shell.outbox.graft(99, "topic")  # no such peer
 
-class Stumbles(Gossipsub):
+class BadStart(Gossipsub):
     def __init__(self, parameters=None):
         super().__init__(parameters)
         {}["missing"]
 
-DIVIDES, SHOUTS, STUMBLES = (
+DIVIDES, BAD_ACTION, BAD_START = (
     RouterKind(kind.__name__.lower(), GossipsubParameters, kind, ROUTERS["gossipsub"].presets)
-    for kind in (Divides, Shouts, Stumbles)
+    for kind in (Divides, BadAction, BadStart)
 )
 """
 SMALL = ("--preset", "r1", "--nodes", "5", "--messages", "1")
@@ -56,11 +56,11 @@ def routers(tmp_path, monkeypatch):
     [
         ("failing_routers:DIVIDES", 1, DIVIDES + "; HEARSAY_DEBUG=1 shows its traceback"),
         (
-            "failing_routers:SHOUTS", 1,
-            r"router shouts failed at node \d, after handling TimerFired, "
+            "failing_routers:BAD_ACTION", 1,
+            r"router badaction failed at node \d, after handling TimerFired, "
             r"with an action that cannot be performed at .*",
         ),
-        ("failing_routers:STUMBLES", 1, r".*KeyError: 'missing' \(failing_routers\.py:18, in __init__\).*"),
+        ("failing_routers:BAD_START", 1, r".*KeyError: 'missing' \(failing_routers\.py:18, in __init__\).*"),
         ("failing_routers:MISSING", 2, ".* cannot be loaded: module 'failing_routers' has no attribute 'MISSING'"),
         ("unreadable_routers:A", 2, r".* cannot be loaded: SyntaxError: .* \(unreadable_routers.py, line 1\)"),
     ],
@@ -79,7 +79,7 @@ def test_the_array_engine_refuses_routers_of_other_packages(routers, command):
     assert "engine array: router.kind = 'failing_routers:DIVIDES': only floodsub, " in done.stderr
 
 
-def test_the_traceback_is_there_for_those_who_ask(routers):
+def test_hearsay_debug_shows_the_traceback(routers):
     process = started(
         "simulate", *SMALL, "--router", "failing_routers:DIVIDES", env={**routers, "HEARSAY_DEBUG": "1"},
         stderr=subprocess.PIPE,
@@ -89,7 +89,7 @@ def test_the_traceback_is_there_for_those_who_ask(routers):
     assert "    1 / 0" in lines
 
 
-def test_a_run_of_a_study_keeps_the_same_words_as_its_error(routers):
+def test_a_run_of_a_study_records_the_same_error(routers):
     scenario = load_scenario(None, "r1", [("network.nodes", "5")], router="failing_routers:DIVIDES")
     row = perform(Task("run", "point", 1, dump_scenario(scenario), (), "auto", trace=False))
     assert re.fullmatch(DIVIDES, row["error"])

@@ -33,7 +33,7 @@ CHAT = Path(__file__).parents[2] / "examples" / "chat.py"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_behind():
+def _kill_started_nodes():
     yield
     while RUNNING:
         process = RUNNING.pop()
@@ -42,7 +42,7 @@ def _nothing_stays_behind():
 
 
 def forge(address, count):
-    """Connect, and send messages whose signatures are wrong until one is let go of; one's name."""
+    """Send `count` messages with wrong signatures, and return the id of the sender when it is disconnected."""
 
     async def attack():
         host = Host()
@@ -62,11 +62,11 @@ def forge(address, count):
     return asyncio.run(asyncio.wait_for(attack(), 30))
 
 
-def test_it_says_who_is_kept_out_and_why():
+def test_a_ban_is_reported_with_peer_address_time_and_reason():
     node = Running("--subscribe", "chat")
-    name = forge(node.address, 20)
+    sender = forge(node.address, 20)
     found = node.until("kept_out")
-    assert (found["peer"], found["address"], found["for_s"]) == (name, "127.0.0.1", 600.0)
+    assert (found["peer"], found["address"], found["for_s"]) == (sender, "127.0.0.1", 600.0)
     assert found["reason"] == "11 forged messages"
 
 
@@ -75,15 +75,16 @@ def test_two_terminals_chat_and_leave_readable_traces(tmp_path):
     other = Running("--subscribe", "chat", "--connect", one.address)
     one.until("status", peers=1, mesh={"chat": 1})
     other.type("hello")
-    said = one.until("message")
-    assert (said["data"], said["topic"]) == ("hello", "chat")
-    assert said["from"] == other.address.rpartition("/")[2]
+    message = one.until("message")
+    assert (message["data"], message["topic"]) == ("hello", "chat")
+    assert message["from"] == other.address.rpartition("/")[2]
     one.type("grüße")
     assert other.until("message")["data"] == "grüße"
     assert other.interrupt() == 130
     one.until("status", peers=0)
     assert one.interrupt() == 130
-    runs = sorted((tmp_path / "trace").glob("[0-9]*")) or [tmp_path / "trace" / "whole"]  # of more than one piece
+    # the trace may be in one folder or in several
+    runs = sorted((tmp_path / "trace").glob("[0-9]*")) or [tmp_path / "trace" / "whole"]
     assert [problem for run in (*runs, tmp_path / "trace") for problem in verify(run)] == []
     events = [row[Column.EVENT] for row in read_rows(tmp_path / "trace").tolist()]
     assert len(events) == sum(len(read_rows(run)) for run in runs)
@@ -124,11 +125,11 @@ def is_listening(address):
 
 
 def node(*arguments, stdin="", timeout=60):
-    """A node that runs to its end."""
+    """Run a node to its end."""
     return hearsay("node", *QUICK, *arguments, input=stdin, timeout=timeout)
 
 
-def test_what_is_piped_into_a_node_arrives_before_it_ends():
+def test_piped_lines_arrive_before_the_node_ends():
     reader = Running("--subscribe", "news")
     lines = [f"line {number}" for number in range(100)]
     done = node("--publish", "news", "--connect", reader.address, stdin="\n".join(lines))
@@ -138,12 +139,12 @@ def test_what_is_piped_into_a_node_arrives_before_it_ends():
     reader.interrupt()
 
 
-def test_what_reaches_no_peer_is_reported_and_a_failure():
+def test_messages_that_reach_no_peer_are_reported_as_a_failure():
     stranger = Running("--subscribe", "weather")
-    unheard = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
-    assert unheard.returncode == 1
+    refused = node("--publish", "news", "--connect", stranger.address, "--wait", "0.5", stdin="one\n\ntwo\nthree")
+    assert refused.returncode == 1
     expected = "hearsay: 3 messages for topic news reached no peer: no subscriber came within 0.5 s, 1 other peer did"
-    assert unheard.stderr.splitlines()[-1] == expected
+    assert refused.stderr.splitlines()[-1] == expected
     stranger.interrupt()
     no_peer = node("--publish", "news", "--connect", stranger.address, "--wait", "0.2", stdin="one")
     assert no_peer.returncode == 1
@@ -153,7 +154,7 @@ def test_what_reaches_no_peer_is_reported_and_a_failure():
     )
 
 
-def test_a_peer_that_confirms_nothing_is_no_success():
+def test_a_peer_that_does_not_confirm_the_end_is_a_failure():
     reader = Running("--subscribe", "news")
     command = ("node", *QUICK, "--json", "--publish", "news", "--connect", reader.address)
     sender = started(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -199,7 +200,7 @@ def test_a_line_that_still_waits_is_named_when_the_node_is_interrupted():
 
 
 @pytest.mark.parametrize("kind", ["nothing", "a file", "closed"])
-def test_any_input_will_do(kind, tmp_path):
+def test_a_node_with_an_empty_or_closed_input_ends(kind, tmp_path):
     (tmp_path / "empty").touch()
     given = {"nothing": "< /dev/null", "a file": f"< {tmp_path / 'empty'}", "closed": "<&-"}[kind]
     done = subprocess.run(["sh", "-c", f"{HEARSAY} node {given}"], capture_output=True, text=True, timeout=60)
@@ -207,7 +208,7 @@ def test_any_input_will_do(kind, tmp_path):
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["listening", "peers"]
 
 
-def test_what_peers_say_neither_forges_lines_nor_drives_the_terminal():
+def test_messages_of_peers_cannot_forge_lines_or_control_the_terminal():
     reader = subprocess.Popen(
         [str(HEARSAY), "node", *QUICK, "--subscribe", "news"],
         stdin=subprocess.DEVNULL,
@@ -226,7 +227,7 @@ def test_what_peers_say_neither_forges_lines_nor_drives_the_terminal():
     assert reader.wait(timeout=30) == 143
 
 
-def test_each_address_says_what_becomes_of_it(tmp_path):
+def test_each_address_is_reported_with_its_state_and_reason(tmp_path):
     one = Running("--subscribe", "chat")
     key = one.address.rpartition("/")[2]
     bare = one.address.partition("/p2p/")[0]
@@ -249,7 +250,7 @@ def test_each_address_says_what_becomes_of_it(tmp_path):
     seeker.interrupt()
 
 
-def test_ones_own_address_is_not_tried_again(tmp_path):
+def test_the_own_address_of_a_node_is_not_dialled_again(tmp_path):
     first = Running("--key", tmp_path / "key")
     first.interrupt()
     bare = first.address.partition("/p2p/")[0]
@@ -270,8 +271,8 @@ def test_sigterm_ends_a_node_in_good_order(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_that_is_said_again_at_once_ends_a_node_in_good_order(tmp_path, number):
-    """`timeout` says it to its child, and to the child's group."""
+def test_a_signal_that_is_repeated_at_once_ends_a_node_in_good_order(tmp_path, number):
+    """`timeout` sends its signal to the child, and again to the child's group."""
     one = Running("--subscribe", "chat", "--trace", tmp_path / "trace")
     for _ in range(100):
         with suppress(ProcessLookupError):
@@ -291,7 +292,7 @@ def test_a_second_signal_does_not_wait_for_peers_that_do_not_answer():
     one.until("status", peers=1)
     other.process.send_signal(signal.SIGSTOP)
     one.process.send_signal(signal.SIGINT)
-    while is_listening(one.address):  # the node closes, and would wait for the one that is stopped
+    while is_listening(one.address):  # the node begins to close, and waits for the stopped peer
         pass
     one.process.terminate()
     _, errors = one.process.communicate(timeout=30)
@@ -346,15 +347,15 @@ def test_lines_piped_into_the_chat_example_arrive():
     one = subprocess.Popen([sys.executable, str(CHAT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     RUNNING.append(one)
     arguments = ("--name", "Bob", "--connect", one.stdout.readline().split()[-1])
-    said = "".join(f"{number}\n" for number in range(300))
-    done = subprocess.run([sys.executable, str(CHAT), *arguments], input=said, stdout=subprocess.PIPE, text=True)
+    lines = "".join(f"{number}\n" for number in range(300))
+    done = subprocess.run([sys.executable, str(CHAT), *arguments], input=lines, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     received = [one.stdout.readline().split()[-1] for _ in range(300)]
-    assert received == said.split()
+    assert received == lines.split()
 
 
 def test_the_columns_example():
-    """Two nodes have five of eight cells each; both have all of them in the end."""
+    """Two nodes have five of eight cells each, and get the missing ones from each other."""
     program = [sys.executable, str(CHAT.with_name("columns.py"))]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     one = subprocess.Popen([*program, "--has", "0-4"], **pipes)
@@ -422,7 +423,7 @@ def test_a_host_whose_extra_is_missing_says_what_to_install():
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_port_that_is_taken_is_a_line_and_not_a_traceback():
+def test_a_port_in_use_is_an_error_without_a_traceback():
     one = Running()
     taken = one.address.partition("/p2p/")[0]
     done = hearsay("node", "--listen", taken)
@@ -450,11 +451,11 @@ def test_a_router_that_fails_ends_the_node_with_one_line_and_a_sealed_trace(tmp_
     RUNNING.append(half)
     sender.type("hello")
     half.wait(timeout=30)
-    said = half.stderr.read()
+    errors = half.stderr.read()
     assert half.returncode == 1
-    assert "Traceback" not in said
-    assert said.splitlines()[-1].startswith("hearsay: router half failed at this node, handling ")
-    assert "KeyError: 'boom' (half_router.py:5, in accepted); HEARSAY_DEBUG=1 shows its traceback" in said
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith("hearsay: router half failed at this node, handling ")
+    assert "KeyError: 'boom' (half_router.py:5, in accepted); HEARSAY_DEBUG=1 shows its traceback" in errors
     assert verify(tmp_path / "trace") == []
 
 
@@ -466,9 +467,9 @@ def test_output_that_cannot_be_written_is_reported_once():
     RUNNING.append(node)
     sender.type("hello")
     node.wait(timeout=30)
-    said = [line for line in node.stderr.read().splitlines() if line.startswith("hearsay:")]
+    errors = [line for line in node.stderr.read().splitlines() if line.startswith("hearsay:")]
     assert node.returncode == 1
-    assert said == ["hearsay: standard output cannot be written to: No space left on device"]
+    assert errors == ["hearsay: standard output cannot be written to: No space left on device"]
 
 
 def test_a_long_topic_is_shortened_when_it_is_shown():

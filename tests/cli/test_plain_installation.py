@@ -1,4 +1,4 @@
-"""Commands of an installation without extras: before anything starts, what is missing is said and what to install."""
+"""Commands of an installation without extras: the error names what to install, before anything starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearsay.user_errors import EXTRAS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-MOST_BYTES_OF_A_NODE = 45 * 10**6
+MAX_NODE_BYTES = 45 * 10**6
 SMALL = ("--nodes", "20", "--messages", "1")
 
 
@@ -75,7 +75,7 @@ NEED_SIM = [
 ]
 
 
-def fails_with_a_line(done: subprocess.CompletedProcess[str], extra: str) -> None:
+def assert_names_extra(done: subprocess.CompletedProcess[str], extra: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     line = rf"hearsay: \w+ is not installed: {re.escape(sys.executable)} -m pip install 'hearsay-gossip\[{extra}\]'\n"
     assert re.fullmatch(line, done.stderr)
@@ -86,29 +86,29 @@ def fails_with_a_line(done: subprocess.CompletedProcess[str], extra: str) -> Non
 def test_without_spark_nothing_is_begun_and_the_extra_is_named(installed, run, arguments, tmp_path, request):
     plain: Run = request.getfixturevalue(installed)
     done = plain(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path)
-    fails_with_a_line(done, "(spark|sim)" if installed == "bare" else "spark")
+    assert_names_extra(done, "(spark|sim)" if installed == "bare" else "spark")
     assert not list(tmp_path.rglob("trace"))
     assert not (run / "metrics").exists()
 
 
 @pytest.mark.parametrize("arguments", NEED_SIM, ids=lambda arguments: " ".join(arguments[:2]))
 def test_without_the_simulator_nothing_is_begun_and_the_extra_is_named(bare, run, arguments, tmp_path):
-    fails_with_a_line(bare(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path), "sim")
+    assert_names_extra(bare(*(argument.replace("RUN", str(run)) for argument in arguments), cwd=tmp_path), "sim")
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_optimiser_nothing_is_begun_and_the_extra_is_named(with_sim, tmp_path):
     asked = ("tune", "r1", "--vary", "router.degree=4..6", "--aim", "latency_p99_ms")
-    fails_with_a_line(with_sim(*asked, cwd=tmp_path), "tune")
+    assert_names_extra(with_sim(*asked, cwd=tmp_path), "tune")
     assert not list(tmp_path.iterdir())
 
 
 def test_figures_for_papers_need_their_extra(with_sim, run, tmp_path):
-    fails_with_a_line(with_sim("report", str(run), "--figures", "figures", cwd=tmp_path), "figures")
+    assert_names_extra(with_sim("report", str(run), "--figures", "figures", cwd=tmp_path), "figures")
     assert not list(tmp_path.iterdir())
 
 
-def test_what_needs_no_spark_goes_without(with_sim, run, tmp_path):
+def test_simulate_show_and_tracestat_need_no_spark(with_sim, run, tmp_path):
     for arguments in (("simulate", *SMALL), ("trace", "show", run), ("analyze", run, "--format", "tracestat")):
         assert with_sim(*arguments, cwd=tmp_path).returncode == 0
 
@@ -132,7 +132,7 @@ def test_a_sweep_needs_neither_spark_nor_the_optimiser(with_sim, tmp_path):
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_a_node_and_all_help_go_without_any_extra(bare, tmp_path):
+def test_a_node_and_all_help_need_no_extra(bare, tmp_path):
     for command in ([], *([name] for name in COMMANDS)):
         assert bare(*command, "--help", cwd=tmp_path).returncode == 0
     done = bare("node", "--publish", "news", cwd=tmp_path)  # ends with its input
@@ -150,10 +150,10 @@ def test_a_node_needs_little_memory(bare, tmp_path):
         "asyncio.run(main())"
     )
     done = bare(cwd=tmp_path, program=program)
-    assert 0 < int(done.stdout) * 1024 < MOST_BYTES_OF_A_NODE
+    assert 0 < int(done.stdout) * 1024 < MAX_NODE_BYTES
 
 
-def test_a_program_with_a_node_goes_without_any_extra(bare, tmp_path):
+def test_a_program_with_a_node_needs_no_extra(bare, tmp_path):
     program = (
         "import asyncio, hearsay\n"
         "async def main():\n"

@@ -1,4 +1,4 @@
-"""A forked command against one that a fresh Python runs, and the server that forks them."""
+"""Forked commands behave like those of a fresh Python; the life of the server that forks them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = ("--preset", "r1", "--nodes", "20", "--messages", "2")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("forked") / "run"
     assert hearsay("simulate", *SMALL, "--out", folder).returncode == 0
-    hearsay("simulate", *SMALL, "--engine", "array")  # which tells when it has to compile something
+    hearsay("simulate", *SMALL, "--engine", "array")  # compile the kernels now, because commands report it
     return folder
 
 
@@ -54,11 +54,12 @@ def run(tmp_path_factory):
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_a_forked_command_says_what_a_fresh_one_says(run, arguments):
+def test_a_forked_command_has_the_output_and_exit_code_of_a_fresh_one(run, arguments):
     given = [str(run) if argument == "RUN" else argument for argument in arguments]
     forked, fresh = hearsay(*given), hearsay(*given, new_process=True)
-    said, fresh_said = (re.sub(r"[\d.]+ GiB in", "some GiB in", done.stdout) for done in (forked, fresh))  # free disk
-    assert (forked.returncode, said, forked.stderr) == (fresh.returncode, fresh_said, fresh.stderr)
+    # the free space of the disk changes
+    texts = [re.sub(r"[\d.]+ GiB in", "some GiB in", done.stdout) for done in (forked, fresh)]
+    assert (forked.returncode, texts[0], forked.stderr) == (fresh.returncode, texts[1], fresh.stderr)
 
 
 def forked(*arguments: object, **options) -> Command:
@@ -67,7 +68,7 @@ def forked(*arguments: object, **options) -> Command:
     return command
 
 
-def test_it_has_the_folder_the_variables_and_the_streams_that_it_was_given(tmp_path):
+def test_a_forked_command_has_the_given_folder_variables_and_streams(tmp_path):
     (tmp_path / "here.toml").write_text("nodes = 5", encoding="utf-8")
     with (tmp_path / "errors").open("w") as file:
         code = forked("simulate", "here.toml", cwd=tmp_path, stderr=file).wait(60)
@@ -77,7 +78,7 @@ def test_it_has_the_folder_the_variables_and_the_streams_that_it_was_given(tmp_p
     assert errors.startswith("hearsay: HEARSAY_SPARK_HEAP = 'none': ")
 
 
-def test_signals_reach_it_and_its_code_says_which():
+def test_signals_reach_a_forked_command_and_set_its_exit_code():
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         node = forked("node", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert node.stderr.readline().startswith("listening: ")
@@ -89,7 +90,7 @@ def test_signals_reach_it_and_its_code_says_which():
         assert ends_within(node.pid, 30)
 
 
-def test_what_is_heeded_as_python_starts_asks_for_a_fresh_one():
+def test_variables_that_python_reads_at_its_start_need_a_fresh_process():
     for name in ("HOME", "LC_ALL", "NUMBA_DISABLE_JIT", "PYTHONIOENCODING", "XDG_CACHE_HOME"):
         assert not can_become({**os.environ, name: "another"})
     assert can_become({**os.environ, "COLUMNS": "7", "PATH": "", "PYTHONPATH": "more"})
@@ -97,7 +98,7 @@ def test_what_is_heeded_as_python_starts_asks_for_a_fresh_one():
         forked("--version", env={"PATH": "/bin"}, stdout=subprocess.PIPE).wait(60)
 
 
-def test_a_leftover_process_is_found_and_so_is_a_server_without_owner():
+def test_a_leftover_command_is_found_but_not_its_server():
     node = forked("node", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert node.stderr.readline().startswith("listening: ")
     (server,) = servers()
@@ -109,7 +110,7 @@ def test_a_leftover_process_is_found_and_so_is_a_server_without_owner():
     assert node.pid not in leftovers.marked()
 
 
-def test_the_server_ends_with_its_tests_and_the_next_command_begins_another():
+def test_a_command_after_the_end_of_the_server_starts_another_server():
     assert hearsay("--version").returncode == 0
     (first,) = servers()
     end_server()

@@ -1,4 +1,4 @@
-"""`hearsay score` as it is called: exit codes, what is said where, and what is written."""
+"""The command `hearsay score`: exit codes, output, errors, and the written page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_finding_is_a_line_with_its_place_and_exit_1(clean):
         (("--only", "idle-prunes", "--only", "idle-costs"), 0),
     ],
 )
-def test_what_fails_is_chosen(clean, options, code):
+def test_options_choose_the_findings_that_fail(clean, options, code):
     assert hearsay("score", faulty(clean, "retain_ms = 600000", "retain_ms = 1000"), *options).returncode == code
 
 
@@ -89,7 +89,7 @@ def test_wrong_usage_is_a_line_and_exit_2(clean, arguments, line):
     assert line in done.stderr
 
 
-def test_sets_have_names():
+def test_a_preset_has_findings_for_its_topics():
     done = hearsay("score", "--preset", "lighthouse", "--json")
     found = {(each["check"], each["topic"]) for each in json.loads(done.stdout)["findings"]}
     assert ("silence-outweighed", "beacon_block") in found
@@ -102,7 +102,7 @@ def test_the_checks_are_listed():
     assert [line.partition(" ")[0] for line in done.stdout.splitlines()] == [each.id for each in CHECKS]
 
 
-def test_names_of_topics_command_no_terminal(clean):
+def test_names_of_topics_cannot_control_the_terminal(clean):
     written = HOSTILE.encode("unicode_escape").decode().replace("\\x1b", "\\u001b")
     path = faulty(clean, '"blocks"\nmessages_per_s = 1', f'"{written}"\nmessages_per_s = 1')
     done = hearsay("score", path)
@@ -111,7 +111,7 @@ def test_names_of_topics_command_no_terminal(clean):
     assert r"<b>&\u202e\x1b[31m" in done.stdout
 
 
-def test_a_page_is_written_and_takes_no_other_files_place(clean, tmp_path):
+def test_a_page_is_written_but_does_not_replace_another_file(clean, tmp_path):
     page = tmp_path / "page.html"
     assert hearsay("score", clean, "--page", page).returncode == 0
     assert "Hearsay score check</title>" in page.read_text(encoding="utf-8")
@@ -123,7 +123,7 @@ def test_a_page_is_written_and_takes_no_other_files_place(clean, tmp_path):
     assert "is not a report of Hearsay" in done.stderr
 
 
-def test_thousands_of_topics_take_no_long(clean):
+def test_thousands_of_topics_are_checked(clean):
     table = CLEAN[CLEAN.index("[[score.topics]]") : CLEAN.rindex("[[score.topics]]")]
     many = "".join(table.replace('"blocks"', f'"topic {number}"') for number in range(3000))
     clean.write_text(CLEAN + many, encoding="utf-8")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import HEARSAY, has_said, hearsay, signalled, spark_opens_a_session, started
+from commands import HEARSAY, has_printed, hearsay, signalled, spark_opens_a_session, started
 from kills import heed_signals
 
 ENDS = [
@@ -53,7 +53,7 @@ def test_a_signal_while_the_program_is_imported_is_one_line(module, number, word
 def test_a_simulation_that_is_signalled_leaves_a_readable_run_marked_incomplete(tmp_path, number, word, code):
     run = tmp_path / "run"
 
-    def is_under_way(_said: Path, _temporary: Path) -> bool:
+    def is_under_way(_error_file: Path, _temporary: Path) -> bool:
         return any(run.glob("trace/class=message/part-*.parquet"))
 
     done = signalled(["simulate", *LONG, "--out", run], number, is_under_way, tmp_path)
@@ -63,8 +63,8 @@ def test_a_simulation_that_is_signalled_leaves_a_readable_run_marked_incomplete(
     assert "deliver" in hearsay("trace", "show", run, "--event", "deliver", "--limit", 5).stdout
 
 
-def test_what_was_ignored_from_the_start_stays_ignored(tmp_path):
-    """As under nohup: the terminal that goes away ends nothing."""
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored(tmp_path):
+    """As under nohup: the end of the terminal does not end the run."""
     process = subprocess.Popen(
         [HEARSAY, "simulate", "--nodes", "300", "--messages", "30"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -79,8 +79,8 @@ def test_what_was_ignored_from_the_start_stays_ignored(tmp_path):
 
 
 SESSION_IS_MADE = pytest.param(spark_opens_a_session, id="as its session is made")
-AT_WORK = pytest.param(has_said("spark: reading"), id="at work")
-JVM_STARTS = pytest.param(has_said("starting Spark"), id="as the JVM starts")
+AT_WORK = pytest.param(has_printed("spark: reading"), id="at work")
+JVM_STARTS = pytest.param(has_printed("starting Spark"), id="as the JVM starts")
 
 
 @pytest.mark.thorough
@@ -92,8 +92,8 @@ def test_an_analysis_is_interrupted_in_one_line(run, tmp_path, moment):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("moment", [SESSION_IS_MADE, pytest.param(has_said(" runs done"), id="at work")])
-def test_a_comparison_that_is_terminated_says_what_is_kept(tmp_path, moment):
+@pytest.mark.parametrize("moment", [SESSION_IS_MADE, pytest.param(has_printed(" runs done"), id="at work")])
+def test_a_terminated_comparison_reports_the_runs_that_are_kept(tmp_path, moment):
     out = tmp_path / "out"
     arguments = ["compare", "r1", "--set", "router.degree=8", "--seeds", 200, "--out", out]
     small = ["--both", "network.nodes=20", "--both", "workload.messages=2"]
@@ -128,7 +128,7 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line(run, arguments, 
     assert done.stderr.count("hearsay:") == 1
 
 
-def test_a_reader_that_goes_away_gets_nothing(run):
+def test_a_closed_pipe_ends_the_command_without_a_message(run):
     process = started("trace", "show", run, "--limit", 100_000, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
@@ -137,13 +137,13 @@ def test_a_reader_that_goes_away_gets_nothing(run):
     assert (process.stderr.read(), process.wait(60)) == ("", 1)
 
 
-def test_characters_that_a_terminal_lacks_end_nothing():
+def test_characters_that_the_encoding_of_stdout_lacks_are_replaced():
     done = hearsay("simulate", "--nodes", 20, "--messages", 1, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     assert done.returncode == 0
     assert " ???" in done.stdout
 
 
-def test_messages_that_cannot_be_written_end_nothing():
+def test_a_stderr_that_cannot_be_written_does_not_end_the_run():
     with open("/dev/full", "w") as full:
         done = hearsay("simulate", "--nodes", 20, "--messages", 1, stderr=full)
     assert done.returncode == 0

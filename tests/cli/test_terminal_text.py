@@ -1,4 +1,4 @@
-"""Tests of what the terminal gets: tables that fit it, and progress that any terminal can show."""
+"""Text for terminals: tables that fit the width, and progress of a sweep."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_answers_fit_the_terminal_and_no_word_is_cut(columns, monkeypatch):
     text = answers_text([line_of(router) for router in ROUTERS])
     assert max(map(len, text.splitlines())) <= columns
     assert all(router in text for router in ROUTERS)
-    for said in ("99.987 %", "158 ms", "1.31 s", "1.23 MB", "17.3", "30.4 %", "3.78"):
-        assert text.count(said) == len(ROUTERS), said
+    for figure in ("99.987 %", "158 ms", "1.31 s", "1.23 MB", "17.3", "30.4 %", "3.78"):
+        assert text.count(figure) == len(ROUTERS), figure
 
 
 def test_runs_stand_side_by_side_at_80_columns(monkeypatch):
@@ -62,12 +62,12 @@ def test_an_incomplete_run_is_marked_below_the_answers(tmp_path, capsys):
         run.mkdir()
         write_table(run, "quality", [{"run": run.name, "check": "incomplete", "rows": rows, "detail": None}])
     show_answers([line_of("whole"), line_of("cut")], [Folder(whole), Folder(cut)], as_json=False)
-    said = capsys.readouterr().out
-    assert "cut: INCOMPLETE: the run was interrupted, its figures end there\n" in said
-    assert said.count("INCOMPLETE") == 1
+    shown = capsys.readouterr().out
+    assert "cut: INCOMPLETE: the run was interrupted, its figures end there\n" in shown
+    assert shown.count("INCOMPLETE") == 1
 
 
-def test_what_was_not_measured_is_called_so_and_uplinks_are_there_where_they_are_limited():
+def test_figures_that_were_not_measured_are_marked_and_only_limited_uplinks_are_shown():
     bare = answers_text([line_of("floodsub", bytes_out={"mean": None, "max_over_mean": None, "gini": None})])
     assert bare.count("n/m") == 3
     assert bare.endswith("n/m: not measured")
@@ -77,7 +77,7 @@ def test_what_was_not_measured_is_called_so_and_uplinks_are_there_where_they_are
     assert "1.2 %" in limited
 
 
-def test_bytes_of_one_of_several_topics_are_called_its_own():
+def test_bytes_of_several_topics_have_a_note():
     several = answers_text([line_of("gossipsub"), line_of("gossipsub", topic="votes")])
     assert several.endswith("sent per node: the parts of each topic, without IWANT, which names no topic")
     assert "the parts of each topic" not in answers_text([line_of("gossipsub"), line_of("floodsub")])
@@ -121,7 +121,7 @@ def shown_on_a_terminal(term: str, *command: str, cwd: Path) -> str:
 
 
 @pytest.mark.thorough
-def test_a_list_of_words_has_each_with_its_heading():
+def test_a_table_that_is_too_wide_becomes_a_list_with_headings():
     head, cells = ("node", "why", "what is known"), ("17", "none of those it was connected to had it", "23 peers")
     assert table_text(head, [cells], left=3, width=45).split("\n") == [
         "node 17",

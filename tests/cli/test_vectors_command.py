@@ -29,7 +29,7 @@ def test_a_vector_that_does_not_hold(tmp_path):
     assert done.stderr == "hearsay: 1 of 1 vectors do not hold\n"
 
 
-def test_what_came_of_them_as_json(tmp_path):
+def test_results_as_json(tmp_path):
     file = tmp_path / "one.json"
     file.write_bytes(SOUND)
     done = hearsay("vectors", "--json", file, "--as", "go")
@@ -38,7 +38,7 @@ def test_what_came_of_them_as_json(tmp_path):
     assert (done.returncode, json.loads(done.stdout)) == (1, {"as": "go", "failed": 1, "vectors": [one]})
 
 
-def test_what_is_no_file_of_vectors(tmp_path):
+def test_a_file_without_vectors_is_an_error(tmp_path):
     file = tmp_path / "one.json"
     file.write_text("{}", encoding="utf-8")
     done = hearsay("vectors", file)
@@ -48,7 +48,7 @@ def test_what_is_no_file_of_vectors(tmp_path):
     assert hearsay("vectors").returncode == 2
 
 
-def test_the_folder_of_the_project():
+def test_all_vectors_of_the_project_hold():
     done = hearsay("vectors", make_vectors.FOLDER)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 80

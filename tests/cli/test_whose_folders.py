@@ -58,7 +58,7 @@ def inputs(tmp_path_factory) -> Path:
 
 
 def make_foreign(path: Path) -> None:
-    """A folder with all the names that we use, and nothing of ours."""
+    """Make a folder with the names of files and folders that Hearsay writes, but none written by Hearsay."""
     texts = {
         "manifest.json": '{"format": "their own", "files": []}',
         "summary.json": '{"sum": 1}',
@@ -84,8 +84,8 @@ def make_foreign(path: Path) -> None:
         pyarrow.parquet.write_table(table, path / "results" / f"{name}.parquet")
 
 
-def seen(path: Path) -> dict[str, object]:
-    """All that a folder holds, to the byte and the nanosecond."""
+def snapshot(path: Path) -> dict[str, object]:
+    """Return mode, modification time in ns, inode and content of a folder and all its entries."""
     found: dict[str, object] = {}
     for entry in (path, *sorted(path.rglob("*"))):
         status = entry.lstat()
@@ -120,29 +120,29 @@ def assert_refused(done: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_foreign_folder_stays_as_it_is(inputs, tmp_path, writer):
     make_foreign(tmp_path / "theirs")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     assert_refused(hearsay(*WRITERS[writer](inputs, tmp_path / "theirs")))
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("writer", [name for name in WRITERS if name != "report"])
 def test_a_link_is_not_written_through(inputs, tmp_path, writer):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "theirs").symlink_to("elsewhere")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     done = hearsay(*WRITERS[writer](inputs, tmp_path / "theirs"))
     assert_refused(done)
     assert "link" in done.stderr
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_file_in_place_of_the_folder_stays(inputs, tmp_path, writer):
     (tmp_path / "theirs").write_text("letters", encoding="utf-8")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     done = hearsay(*WRITERS[writer](inputs, tmp_path / "theirs"))
     assert done.returncode in (1, 2)
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("writer", ["simulate", "node", "analyze", "sweep"])
@@ -152,19 +152,19 @@ def test_a_folder_that_may_not_be_written_is_refused_in_a_line(inputs, tmp_path,
     locked = tmp_path / "locked"
     locked.mkdir()
     (locked / "theirs").mkdir(mode=0o555)
-    before = seen(locked)
+    before = snapshot(locked)
     command = [str(HEARSAY), *map(str, WRITERS[writer](inputs, locked / "theirs"))]
     if os.geteuid() == 0:
-        # Root without the right to override modes; a program that everybody may read stays readable.
+        # Root without the right to override modes; a program that all users may read stays readable.
         command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *command]
         for folder in (inputs, tmp_path, locked):
             os.chown(folder, 0, 0)
         os.chown(locked / "theirs", 65534, 65534)
-        before = seen(locked)
+        before = snapshot(locked)
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
     assert_refused(done)
     assert "Permission denied" in done.stderr
-    assert seen(locked) == before
+    assert snapshot(locked) == before
 
 
 def test_a_dry_run_writes_nothing_at_all(inputs, tmp_path):
@@ -174,7 +174,7 @@ def test_a_dry_run_writes_nothing_at_all(inputs, tmp_path):
         assert f"to make: {runs}" in done.stdout
 
 
-def test_tables_are_not_written_through_a_link_to_the_folder_that_is_named_for_them(inputs, tmp_path):
+def test_tables_are_not_written_through_a_link_given_as_out(inputs, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
     done = hearsay("analyze", inputs / "theirs", "--out", tmp_path / "link")
@@ -192,9 +192,9 @@ def test_a_link_within_our_own_folder_is_not_written_through(inputs, tmp_path, l
     else:
         (tmp_path / "elsewhere").mkdir()
     (run / link).symlink_to("../elsewhere")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     assert_refused(hearsay("analyze", run))
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_a_foreign_folder_of_metrics_in_a_run_of_ours_stays(inputs, tmp_path):
@@ -202,37 +202,37 @@ def test_a_foreign_folder_of_metrics_in_a_run_of_ours_stays(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", run)
     (run / "metrics" / "headline").mkdir(parents=True)
     (run / "metrics" / "headline" / "part-00000.parquet").write_text("mine", encoding="utf-8")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     assert_refused(hearsay("analyze", run))
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_the_tables_of_one_run_do_not_take_the_place_of_another_run(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", tmp_path / "theirs")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     done = hearsay("analyze", inputs / "theirs", "--out", tmp_path)
     assert_refused(done)
     assert "is a run folder, not the folder of an analysis" in done.stderr
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_a_node_does_not_go_on_with_a_simulated_run(inputs, tmp_path):
     shutil.copytree(inputs / "theirs", tmp_path / "theirs")
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     assert_refused(hearsay("node", "--trace", tmp_path / "theirs"))
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_a_file_that_is_no_report_is_not_overwritten(inputs, tmp_path):
     letter = tmp_path / "letter.html"
     letter.write_text('<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>Hello', encoding="utf-8")
     (tmp_path / "pipe").symlink_to(letter)
-    before = seen(tmp_path)
+    before = snapshot(tmp_path)
     for target in (letter, tmp_path / "pipe"):
         done = hearsay("report", inputs / "theirs", "--out", target)
         assert_refused(done)
         assert "choose another --out" in done.stderr
-    assert seen(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_the_second_analysis_of_a_run_reports_the_first(inputs, tmp_path):
@@ -249,11 +249,11 @@ def test_the_second_node_with_one_trace_reports_the_first(tmp_path):
     first = started(*command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert "listening" in first.stderr.readline()
-        before = seen(tmp_path / "trace")
+        before = snapshot(tmp_path / "trace")
         second = hearsay(*command)
         assert_refused(second)
         assert f"hearsay node (process {first.pid}" in second.stderr
-        assert seen(tmp_path / "trace").keys() >= before.keys()
+        assert snapshot(tmp_path / "trace").keys() >= before.keys()
     finally:
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=30)
@@ -303,7 +303,7 @@ def test_a_run_without_a_marker_is_read_and_not_written_into(inputs, tmp_path):
     assert verify(run) == []
 
 
-def test_what_others_put_into_a_run_stays_when_it_is_replaced(inputs, tmp_path):
+def test_files_of_others_in_a_run_stay_when_the_run_is_replaced(inputs, tmp_path):
     run = tmp_path / "theirs"
     shutil.copytree(inputs / "theirs", run)
     (tmp_path / "outside").mkdir()
@@ -322,7 +322,7 @@ def test_what_others_put_into_a_run_stays_when_it_is_replaced(inputs, tmp_path):
 
 
 def analysis(output: Path, router: str) -> TableStore:
-    """Tables of one run, written and not yet published: one line in the first, none in the others."""
+    """Return the unpublished tables of one run: one line in the table `headline`, none in the others."""
     store = TableStore({"one": Folder(output)})
     for table in TABLES:
         line = {"run": "one", "topic": 0, "router": router} if table == "headline" else None
@@ -334,7 +334,7 @@ def routers(output: Path) -> list[str]:
     return read_table(output, "headline").column("router").to_pylist()
 
 
-def test_what_others_put_among_the_tables_stays(tmp_path):
+def test_files_of_others_among_the_tables_stay(tmp_path):
     analysis(tmp_path, "first").publish()
     mine = [tmp_path / "metrics" / name for name in ("notes.txt", "headline/mine.csv", "headline/part-old.parquet")]
     for file in mine:
@@ -416,17 +416,17 @@ READERS = {
 }
 
 
-def spoilt(run: Path, field: str, value: object) -> str:
+def changed_manifest(run: Path, field: str, value: object) -> str:
     return json.dumps(json.loads((run / "manifest.json").read_text()) | {field: value})
 
 
-def hostile(inputs: Path) -> list[str | bytes]:
-    changed = [spoilt(inputs / "theirs", field, value) for field, values in FIELDS.items() for value in values]
-    return [*MANIFESTS, *changed]
+def hostile_manifests(inputs: Path) -> list[str | bytes]:
+    run = inputs / "theirs"
+    return [*MANIFESTS, *(changed_manifest(run, field, value) for field in FIELDS for value in FIELDS[field])]
 
 
 def test_a_hostile_manifest_is_an_error_of_one_line(inputs, tmp_path):
-    for text in hostile(inputs):
+    for text in hostile_manifests(inputs):
         (tmp_path / "manifest.json").write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(RunFolderError, match=r"manifest\.json: ") as caught:
             load_manifest(tmp_path)
@@ -446,8 +446,8 @@ def test_a_hostile_manifest_is_a_line_for_every_reader(inputs, tmp_path, reader)
     assert len(lines) == (2 if reader in ("analyze", "tracestat") else 1)
 
 
-def dictionary_of(kind: str) -> pyarrow.Table:
-    """Dictionaries of peers whose columns are not what they should be."""
+def hostile_dictionary(kind: str) -> pyarrow.Table:
+    """Return a dictionary of peers with wrong columns, or too many rows."""
     numbers, texts = pyarrow.array([0, 1]), pyarrow.array(["a", "b"])
     lists = pyarrow.array([["a"], ["b"]])
     return {
@@ -469,7 +469,7 @@ KINDS = ["lists as names", "lists as numbers", "fractions", "bytes", "no name", 
 def test_a_hostile_dictionary_is_an_error_of_one_line(inputs, tmp_path, kind):
     shutil.copytree(inputs / "theirs", tmp_path / "run")
     file = tmp_path / "run" / "dictionary" / "peers.parquet"
-    pyarrow.parquet.write_table(dictionary_of(kind), file, compression="zstd")
+    pyarrow.parquet.write_table(hostile_dictionary(kind), file, compression="zstd")
     assert file.stat().st_size < 30_000
     for read in (load_names, lambda run: load_runs([run])):
         if kind in ("lists as numbers", "fractions", KINDS[-1]) or read is load_names:
@@ -482,7 +482,7 @@ def test_a_hostile_dictionary_is_an_error_of_one_line(inputs, tmp_path, kind):
 def test_a_hostile_dictionary_is_a_line_for_every_reader(inputs, tmp_path, reader):
     run = tmp_path / "run"
     shutil.copytree(inputs / "theirs", run)
-    pyarrow.parquet.write_table(dictionary_of("lists as names"), run / "dictionary" / "peers.parquet")
+    pyarrow.parquet.write_table(hostile_dictionary("lists as names"), run / "dictionary" / "peers.parquet")
     done = hearsay(*READERS[reader], run, *([run] if reader == "diff" else []))
     assert done.returncode == 1 or reader == "diff"
     assert len(done.stderr.splitlines()) <= 2

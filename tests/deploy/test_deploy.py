@@ -1,4 +1,4 @@
-"""`deploy/` and `action.yml` are checked by verifiers and against the options and the lock file, and are run."""
+"""`deploy/` and `action.yml`: verifiers accept them, their options and locked packages exist, and they run."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ copies_per_delivery = {{ at_most = {most} }}
 """
 
 
-def options_of(words):
-    """The words are options that `hearsay node` has."""
+def parse_options(words):
+    """Return the parsed options of a command `hearsay node`; an unknown option is an error."""
     assert words[:2] == ["hearsay", "node"]
     with group.make_context("hearsay", words[1:]) as above:
         return node_command.make_context("node", words[2:], parent=above).params
 
 
 def pinned(lock):
+    """Return the versions in a lock file by package."""
     text = (ROOT / lock).read_text(encoding="utf-8")
     return dict(re.findall(r"^([a-z0-9-]+)==([^ ;]+)", text, re.MULTILINE))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_finds_nothing_to_say_about_the_unit(tmp_path):
+def test_systemd_reports_no_fault_of_the_unit(tmp_path):
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text(encoding="utf-8").replace("/opt/hearsay/bin/hearsay", str(HEARSAY)))
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
@@ -62,18 +63,18 @@ def test_systemd_finds_nothing_to_say_about_the_unit(tmp_path):
     assert "Restrat" in subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True).stderr
 
 
-def test_the_unit_starts_a_node_with_options_that_there_are():
+def test_the_unit_starts_a_node_with_options_that_exist():
     text = UNIT.read_text(encoding="utf-8")
     start = re.search(r"^ExecStart=/opt/hearsay/bin/(.*)$", text, re.MULTILINE)[1]
     given = re.search(r"^#\s+HEARSAY_NODE_OPTIONS=(.*)$", text, re.MULTILINE)[1]
     words = start.replace("$HEARSAY_NODE_OPTIONS", given).replace("${STATE_DIRECTORY}", "/var/lib/hearsay").split()
-    options = options_of(words)
+    options = parse_options(words)
     assert (options["log_json"], options["metrics"], options["rendezvous_point"]) == (True, "127.0.0.1:9464", True)
 
 
-def test_the_container_runs_a_node_as_an_ordinary_user_and_asks_for_its_health():
+def test_the_container_runs_a_node_as_an_ordinary_user_and_checks_its_health():
     last = dict(CONTAINER)
-    options = options_of(json.loads(last["ENTRYPOINT"]))
+    options = parse_options(json.loads(last["ENTRYPOINT"]))
     port = options["metrics"].rpartition(":")[2]
     check = json.loads(last["HEALTHCHECK"].partition("CMD ")[2])
     assert f"http://127.0.0.1:{port}/health" in check[2]
@@ -83,7 +84,7 @@ def test_the_container_runs_a_node_as_an_ordinary_user_and_asks_for_its_health()
     assert {name for name, _ in CONTAINER} <= {"FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", *DECLARED}
 
 
-def test_what_the_container_installs_is_pinned_by_the_lock():
+def test_packages_of_the_container_are_pinned_by_the_lock():
     steps = [part for name, rest in CONTAINER if name == "RUN" for part in rest.split("&&")]
     installs = [part for part in steps if re.search(r"/pip\b.* install ", part)]
     assert len(installs) == 3
@@ -96,7 +97,7 @@ def test_what_the_container_installs_is_pinned_by_the_lock():
 
 
 def step(name, environment, **inputs):
-    """Run a step of the action as a runner would."""
+    """Run a step of the action as a runner of GitHub does."""
     (found,) = [each for each in ACTION["runs"]["steps"] if each.get("name") == name]
     values = {key: value["default"] for key, value in ACTION["inputs"].items()} | inputs
     given = {
@@ -112,7 +113,7 @@ def step(name, environment, **inputs):
     )  # fmt: skip
 
 
-PYTHON = """#!/bin/sh
+RECORDING_PYTHON = """#!/bin/sh
 printf '%s\\n' "$@" -- >> "$WORK/asked"
 if [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
 """
@@ -124,11 +125,11 @@ if [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
     ("sim $(touch forged); touch forged", ["requirements.lock"]),
 ])  # fmt: skip
 def test_the_action_installs_packages_by_their_hashes(extras, locks, tmp_path):
-    """Python is a program that writes down what it is asked; the paths have blanks."""
+    """In place of Python, a program records its arguments. The paths have blanks."""
     work = tmp_path / "my work"
     (work / "bin").mkdir(parents=True)
     program = work / "bin" / "python"
-    program.write_text(PYTHON)
+    program.write_text(RECORDING_PYTHON)
     program.chmod(0o755)
     place = {"RUNNER_TEMP": str(work), "WORK": str(work), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     done = step("Install", place, extras=extras)
@@ -145,7 +146,7 @@ def test_the_action_installs_packages_by_their_hashes(extras, locks, tmp_path):
 
 @pytest.mark.thorough
 def test_the_action_fails_where_a_budget_breaks(tmp_path):
-    """With the packages of the extra that the action installs by itself."""
+    """Only the packages of the action's default extra are there."""
     assert ACTION["inputs"]["extras"]["default"] == "sim"
     assert ACTION["runs"]["using"] == "composite"
     packages, program = tmp_path / "packages", tmp_path / "hearsay" / "bin" / "hearsay"
@@ -168,7 +169,7 @@ def test_the_action_fails_where_a_budget_breaks(tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_action_installs_what_it_checks_with(tmp_path):
+def test_the_action_installs_the_packages_that_its_check_needs(tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     place = {"RUNNER_TEMP": str(tmp_path), "WORK": str(tmp_path), "PATH": path, "PYTHONPATH": ""}
     done = step("Install", place)

@@ -69,7 +69,7 @@ def test_a_run_is_imported_analysed_followed_and_reported_in_a_store(store, sett
     assert_same_tables(tmp_path / "out/small", tmp_path / "small")
 
 
-def test_what_is_not_there_and_what_is_there_already_is_a_line(store, settings, run, tmp_path):
+def test_a_missing_run_and_an_existing_target_are_errors(store, settings, run, tmp_path):
     uri = f"{store[0]}/nothing"
     done = hearsay("analyze", uri, *settings)
     assert done.returncode == 1
