@@ -39,7 +39,7 @@ SITE := build/site-tools
 # the array engine are compiled first, which takes seven minutes more.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
-	$(BIN)/python tests/sim/compile_entries.py
+	$(BIN)/python tests/sim/compile_entries.py quick
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not thorough and not mutants"
 
 # The tests to run before a change is handed in: all except mutants, with eight times as many examples of hypothesis. They
@@ -47,7 +47,7 @@ test: setup
 test-all: setup
 	@$(MAKE) --no-print-directory $(STORES)/.from-lock $(SITE)/.from-lock || true
 	@$(BIN)/hearsay spark prepare || true
-	$(BIN)/python tests/sim/compile_entries.py
+	$(BIN)/python tests/sim/compile_entries.py all
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not mutants" --hypothesis-profile thorough -rs
 
 # An S3 server for tests, in its own environment.

@@ -1,12 +1,13 @@
-"""Compile all entries of the array engine, each in a process of its own: `python tests/sim/compile_entries.py`.
+"""Compile entries of the array engine, each in its own process: `python tests/sim/compile_entries.py quick|all`.
 
-The tests need all entries, and most of these tests run one after the other on one worker. Without this step, one core
-compiles for ten minutes while the other workers are idle.
+`quick` has the entries that tests without the mark `thorough` use. Most of these tests run one after the other on one
+worker. Without this step, one core compiles for minutes while the other workers are idle.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -16,6 +17,8 @@ from hearsay.sim.array.run import loop
 
 ENTRIES = sorted((name for name in vars(loop) if name.startswith("work")), key=len)
 """Names of entries, the largest entry first: entries with fewer features have longer names."""
+THOROUGH = ("work", "work_of_mixes")
+"""Entries that only thorough tests use."""
 
 
 def compile_entry(name: str) -> str:
@@ -25,6 +28,7 @@ def compile_entry(name: str) -> str:
 
 
 if __name__ == "__main__":
+    wanted = [name for name in ENTRIES if sys.argv[1] == "all" or name not in THOROUGH]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as processes:
-        for done in processes.map(compile_entry, ENTRIES):
+        for done in processes.map(compile_entry, wanted):
             print(f"compiled: {done}", flush=True)
