@@ -156,10 +156,20 @@ def test_unused_threads_are_reported_and_a_fanout_of_no_messages_is_not():
     assert "--threads 3: the reference engine uses one thread; only the array engine uses more\n" in done.stderr
 
 
-@pytest.mark.parametrize(("overlay", "has_one_thread"), [("hyparview", True), ("connections", False)])
-def test_routers_that_choose_their_neighbours_have_one_thread(overlay, has_one_thread):
-    scenario = load_scenario(None, None, [("router.kind", "episub"), ("router.overlay", overlay)])
-    assert (simulate._why_one_thread(scenario, "array") is not None) == has_one_thread
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"router.kind": "episub", "router.overlay": "hyparview"},
+            "routers that choose their neighbours run on one thread",
+        ),
+        ({"router.kind": "episub", "router.overlay": "connections"}, None),
+        ({"router.partial_messages": True, "topics": [{"partial": {}}]}, "runs with partial messages use one thread"),
+    ],
+)
+def test_a_run_that_uses_one_thread_names_the_reason(settings, reason):
+    scenario = load_scenario(None, None, list(settings.items()))
+    assert simulate._why_one_thread(scenario, "array") == reason
 
 
 def test_help_shows_no_range_where_there_is_none():

@@ -220,7 +220,7 @@ def test_tracestat_does_not_guess_rpcs(tmp_path, files):
         ({"timestamp": ["a", "b"]}, "column timestamp is string, not whole numbers"),
         ({"type": ["add_remove", "ihave"]}, "mixed"),
         ({"type": ["news", "news"]}, "unknown hermes family 'news'"),
-        ({"sub_type": [1, 2]}, "column sub_type is int64, not texts"),
+        ({"sub_type": [1, 2]}, "column sub_type is int64, not string"),
     ],
 )
 def test_bad_columns_are_named(tmp_path, change, reason):

@@ -27,7 +27,7 @@ def find_silences(name):
 
 
 def deficits(worth):
-    return {topic.group.name: topic.deficit for topic in worth.topics if topic.expects}
+    return {topic.group.name: topic.deficit for topic in worth.topics if topic.has_p3}
 
 
 def test_two_names_of_one_topic_are_one_topic():

@@ -220,13 +220,16 @@ def say_if_it_compiles(entry: str) -> str | None:
 
 
 def _why_one_thread(scenario: Scenario, engine: EngineName) -> str | None:
-    """Return the reason why a run uses only one thread; None if it can use several."""
-    from hearsay.sim.plan.engines import chooses_neighbours
+    """Return the reason why a run uses only one thread. Return None if it can use several, or if it uses one because
+    of latencies below 512 µs."""
+    from hearsay.sim.plan.engines import chooses_neighbours, part_words
 
     if engine == "reference":
         return "the reference engine uses one thread; only the array engine uses more"
     if chooses_neighbours(scenario):
         return "routers that choose their neighbours run on one thread"
+    if part_words(scenario):
+        return "runs with partial messages use one thread"
     return None
 
 

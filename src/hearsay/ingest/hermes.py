@@ -199,7 +199,8 @@ class _Batch:
         """Return the distinct texts of a column, and for each row the index of its text among them."""
         column = self._column(name)
         if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
-            raise BadSource(f"column {name} is {column.type}, not texts")
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            raise BadSource(f"column {name} is {kind}, not string")
         used, places = np.unique(column.indices.to_numpy(zero_copy_only=False), return_inverse=True)
         found: Any = column.dictionary.take(pa.array(used))
         lengths: list[int] = compute.binary_length(found).to_pylist()

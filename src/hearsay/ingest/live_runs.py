@@ -201,13 +201,13 @@ def message_name(number: int) -> str:
 
 def _named(codes: Numbers, names: Any) -> Any:
     if not NONE <= codes.min() <= codes.max() < len(names):
-        raise ValueError("a row has a number that no dictionary names")
+        raise ValueError("a row has the number of a peer or topic that the trace does not name")
     return coded(codes, names)
 
 
 def _by_number(table: dict[str, list[Any]], key: str) -> Iterator[str]:
     if table[key] != list(range(len(table[key]))):
-        raise ValueError(f"the {key}s are not numbered from 0")
+        raise ValueError(f"the {key}s are not numbered 0, 1, 2, … in this order")
     yield from table["name"]
 
 

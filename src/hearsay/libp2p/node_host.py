@@ -44,12 +44,13 @@ class HostLimits:
     """Maximum number of inbound connections of one address. The default is a quarter of all connections, because
     honest peers may share an address."""
     newcomer_patience_s: float = 2.0
-    """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free."""
+    """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free. For an
+    idle connection of an address with more connections than that of the new one, there is no minimum (SLOTS-3)."""
     max_handshakes: int = 128
     """Maximum number of inbound connections in a handshake."""
     max_handshakes_per_address: int = 32
     handshake_patience_s: float = 0.05
-    """Minimum age in seconds of an idle handshake that is ended for a new one, if no slot is free."""
+    """Minimum age in seconds of an idle handshake that is ended for a new one; SLOTS-3 as for connections."""
     spare_files: int = 64
     """Number of files that are reserved for other purposes than connections."""
     dial_s: float = 15.0

@@ -90,7 +90,7 @@ def stage_of(worth: Worth) -> Stage:
     """
     heaviest = sorted(worth.topics, key=lambda topic: (topic.deficit - topic.most) * topic.group.count)[:MOST_TOPICS]
     played = [topic for topic in worth.topics if topic in heaviest]
-    waits = max((active_after_s(worth, topic) for topic in played if topic.expects), default=0.0)
+    waits = max((active_after_s(worth, topic) for topic in played if topic.has_p3), default=0.0)
     refreshes = 3 * round(waits / worth.interval_s) + _AFTER_ACTIVATION
     bounded = min(_MOST_REFRESHES, max(_FEWEST_REFRESHES, refreshes))
     return Stage(worth, bounded, played, len(worth.topics) - len(played))
@@ -171,8 +171,9 @@ def play_all(worth: Worth) -> Played:
 
 
 def scripts(stage: Stage) -> Iterator[Script]:
-    """Yield the script of an honest peer, and scripts for kinds of misbehaviour that have a weight. Silent peers are
-    silent in the topics of `_silent_topics`.
+    """Yield the scripts of an honest peer, of peers that are silent in one topic each (`_silent_topics`), and of a
+    late peer. Then yield a script for each other kind of misbehaviour that has a weight; for broken promises only if
+    the router tracks promises.
     """
     worth = stage.worth
     yield Script("honest", "does what it should")

@@ -199,7 +199,7 @@ def _silence(worth: Worth, group: TopicGroup, topic: TopicWorth | None) -> Silen
     if topic is None:
         return Silence(group, None, Verdict.UNSCORED, worth.best)
     score = worth.silent_in(topic)
-    if not topic.expects:
+    if not topic.has_p3:
         return Silence(group, topic, Verdict.NOT_EXPECTED, score)
     if may_be_in_mesh(score):
         return Silence(group, topic, Verdict.OUTWEIGHED, score)

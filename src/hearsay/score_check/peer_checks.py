@@ -46,7 +46,7 @@ def silence_outweighed(worth: Worth) -> Iterator[Remark]:
 @check
 def silence_in_many(worth: Worth) -> Iterator[Remark]:
     chosen = most_silent(worth)
-    expecting = [(topic, many) for topic, many in chosen if topic.expects]
+    expecting = [(topic, many) for topic, many in chosen if topic.has_p3]
     if not expecting:
         return
     of = sum(topic.group.count for topic in worth.topics)
@@ -61,7 +61,7 @@ def silence_in_many(worth: Worth) -> Iterator[Remark]:
 
 @check
 def silence_nowhere_expected(worth: Worth) -> Iterator[Remark]:
-    if worth.topics and not any(topic.expects for topic in worth.topics):
+    if worth.topics and not any(topic.has_p3 for topic in worth.topics):
         in_mesh = sum(each.in_mesh * each.group.count for each in worth.topics)
         yield Remark(None, {"score": worth.score(in_mesh)})
 
@@ -81,7 +81,7 @@ def topic_unscored(worth: Worth) -> Iterator[Remark]:
 @check
 def time_outweighs_silence(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
-        if topic.expects and topic.silent >= 0:
+        if topic.has_p3 and topic.silent >= 0:
             figures = {"time_in_mesh": topic.in_mesh, "deficit": topic.deficit}
             yield Remark(topic.group, figures, {"cost": -topic.deficit})
 
@@ -94,14 +94,14 @@ def silence_graylists(worth: Worth) -> Iterator[Remark]:
     level = worth.subject.score.thresholds.graylist
     for topic in worth.topics:
         score = worth.silent_in(topic)
-        if topic.expects and score < level < 0:
+        if topic.has_p3 and score < level < 0:
             yield Remark(topic.group, {"score": score, "graylist": level, "deficit": topic.deficit})
 
 
 @check
 def failure_not_scored(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
-        if topic.expects and not topic.numbers.failure_weight:
+        if topic.has_p3 and not topic.numbers.failure_weight:
             yield Remark(topic.group, {"activation_s": active_after_s(worth, topic)})
 
 
@@ -110,7 +110,7 @@ def failure_fades(worth: Worth) -> Iterator[Remark]:
     backoff_s = worth.subject.expected.prune_backoff_ms / 1000
     for topic in worth.topics:
         own = topic.numbers
-        if not (topic.expects and own.failure_weight and backoff_s):
+        if not (topic.has_p3 and own.failure_weight and backoff_s):
             continue
         lasts = refreshes_until(own.mesh_threshold**2, own.failure_decay, worth.peer.decay_to_zero) * worth.interval_s
         if lasts < backoff_s:
@@ -122,7 +122,7 @@ def window_mirrors(worth: Worth) -> Iterator[Remark]:
     trip = worth.subject.expected.round_trip_ms
     for topic in worth.topics:
         window = topic.parameters.mesh_deliveries_window_ms
-        if topic.expects and trip and window >= trip:
+        if topic.has_p3 and trip and window >= trip:
             yield Remark(topic.group, {"window_ms": window, "round_trip_ms": trip})
 
 
@@ -130,7 +130,7 @@ def window_mirrors(worth: Worth) -> Iterator[Remark]:
 def threshold_out_of_reach(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         own = topic.numbers
-        if topic.expects and topic.most_counted < own.mesh_threshold:
+        if topic.has_p3 and topic.most_counted < own.mesh_threshold:
             figures = {"threshold": own.mesh_threshold, "most": topic.most_counted, "cap": own.mesh_cap}
             yield Remark(topic.group, figures)
 
@@ -156,7 +156,7 @@ def pause_prunes(worth: Worth) -> Iterator[Remark]:
     lacking = {topic.group for topic, _ in _lacking(worth, worth.share)}
     for topic in worth.topics:
         level, own = worth.delivered(topic, worth.share), topic.numbers
-        if not topic.expects or not level or not topic.per_refresh or topic.group in lacking:
+        if not topic.has_p3 or not level or not topic.per_refresh or topic.group in lacking:
             continue
         pause = refreshes_until(level, own.mesh_decay, own.mesh_threshold) * worth.interval_s
         gap = worth.interval_s / (topic.per_refresh * worth.share)
@@ -168,7 +168,7 @@ def pause_prunes(worth: Worth) -> Iterator[Remark]:
 def activation_early(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
         own = topic.numbers
-        if not topic.expects or not topic.per_refresh or topic.most_counted < own.mesh_threshold:
+        if not topic.has_p3 or not topic.per_refresh or topic.most_counted < own.mesh_threshold:
             continue
         needed = refreshes_to_reach(own.mesh_threshold, topic.per_refresh * worth.share, own.mesh_decay)
         active = active_after_s(worth, topic)
@@ -179,7 +179,7 @@ def activation_early(worth: Worth) -> Iterator[Remark]:
 @check
 def traffic_unknown(worth: Worth) -> Iterator[Remark]:
     for topic in worth.topics:
-        if topic.per_refresh is None and topic.expects and topic.most_counted >= topic.numbers.mesh_threshold:
+        if topic.per_refresh is None and topic.has_p3 and topic.most_counted >= topic.numbers.mesh_threshold:
             least, safe = (_least_rate(worth, topic, share) for share in (1.0, worth.share))
             yield Remark(topic.group, {"least_messages_per_s": least, "safe_messages_per_s": safe})
 
@@ -316,7 +316,7 @@ def _lacking(worth: Worth, share: float) -> Iterator[tuple[TopicWorth, float]]:
     """
     for topic in worth.topics:
         level = worth.delivered(topic, share)
-        if topic.expects and level is not None and topic.most_counted >= topic.numbers.mesh_threshold:
+        if topic.has_p3 and level is not None and topic.most_counted >= topic.numbers.mesh_threshold:
             cost = -deficit_of(topic.numbers, level)
             if cost > 0:
                 yield topic, cost

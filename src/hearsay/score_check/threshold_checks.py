@@ -194,7 +194,7 @@ def mesh_cap_never_binds(worth: Worth) -> Iterator[Remark]:
     for topic, rate in _with_traffic(worth):
         own = topic.numbers
         most = rate / (1.0 - own.mesh_decay)
-        if topic.expects and own.mesh_threshold <= most < own.mesh_cap:
+        if topic.has_p3 and own.mesh_threshold <= most < own.mesh_cap:
             yield Remark(topic.group, {"most": most, "cap": own.mesh_cap})
 
 
@@ -237,7 +237,7 @@ def activation_within_refresh(worth: Worth) -> Iterator[Remark]:
     interval = worth.subject.score.peer.decay_interval_ms
     for topic in worth.topics:
         activation = topic.parameters.mesh_deliveries_activation_ms
-        if topic.expects and activation < interval and worth.peer.mesh_times is not MeshTimes.NOW:
+        if topic.has_p3 and activation < interval and worth.peer.mesh_times is not MeshTimes.NOW:
             yield Remark(topic.group, {"activation_ms": activation, "interval_ms": interval})
 
 

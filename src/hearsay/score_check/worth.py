@@ -98,8 +98,8 @@ class TopicWorth:
         return self.first - self.deficit
 
     @property
-    def expects(self) -> bool:
-        """Return True if deliveries are scored (P3)."""
+    def has_p3(self) -> bool:
+        """Return True if the topic scores deliveries in the mesh (P3)."""
         return self.deficit < 0
 
     @property

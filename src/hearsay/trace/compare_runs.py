@@ -103,8 +103,8 @@ class Side:
     total: int
     """The number of all rows that only this run has at this time."""
     before: tuple[TraceRow, ...]
-    """The last rows of this run before this time whose peer is the peer or the remote peer of a row in `only` of
-    either side."""
+    """The last earlier rows of this run about the same nodes: the peer of each row is the peer or the remote peer of
+    a row in `only` of one of the two sides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,8 @@ class Links:
         self._changed: dict[Link, bool] = {}
 
     def add_rows(self, rows: Rows) -> None:
-        """Update links and members by rows, in the order of their times. Rows with equal times keep their order."""
+        """Update the nodes that are up, the members and the links from rows, and store joins and leaves. Rows are
+        handled in the order of time; rows with equal times keep their order."""
         of_links = rows[np.isin(rows[:, Column.EVENT], _OF_LINKS)]
         if not len(of_links):
             return

@@ -176,7 +176,8 @@ class DirectGraft(StrEnum):
 
 class UnsubscribedGraft(StrEnum):
     """Answer to a GRAFT of a peer without a subscription to the topic: PRUNE, none (rust), or the answer that a
-    subscriber would get; if this peer enters the mesh, it counts as a subscriber (go, js, nim, jvm)."""
+    subscriber would get; if this peer enters the mesh, it counts as a subscriber (go, js, nim, jvm). With `ignore`, a
+    GRAFT that is also refused for another reason, such as a backoff, gets a PRUNE."""
 
     PRUNE = "prune"
     IGNORE = "ignore"

@@ -94,8 +94,7 @@ class IwantPromises:
 
 
 class StrictIwantPromises(IwantPromises):
-    """Promises that only copies from the peer that promised the message keep. Such a copy may be a later one
-    (jvm)."""
+    """Promises of which each is kept only by a copy from the peer that made it, and even by a later copy (jvm)."""
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
         if sender is not None and sender in self._of_message.get(message, ()):

@@ -69,7 +69,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
         case DirectPeerChosen() | MessageRefused() if strategy.scoring is None:
             raise UsageError(f"{_shown(event, event.peer)}: this router does not score its peers")
         case DirectPeerChosen() | MessageRefused() if event.peer == shell.node:
-            raise UsageError("a router cannot be its own direct peer, or refuse its own messages")
+            raise UsageError(f"{_shown(event, event.peer)}: this peer is the router itself")
         case PeerRated() | TopicScored():
             if not strategy.keeps_scores:
                 subject = event.peer if isinstance(event, PeerRated) else event.topic

@@ -214,7 +214,8 @@ class RendezvousSearch:
                     await joined.wait()
 
     async def _register(self, point: PeerId, topic: str, registered: dict[str, tuple[float, Retries]]) -> None:
-        """Register for a topic, unless the time in `registered`, in loop time, is still to come."""
+        """Register for a topic, and store in `registered` when to register again, in seconds of the loop's clock. Do
+        nothing before that time. A refusal is only logged."""
         now_s = asyncio.get_running_loop().time()
         next_s, retries = registered.get(topic) or (now_s, Retries(self.interval_s, REGISTER_AGAIN_S))
         if now_s < next_s:

@@ -65,7 +65,8 @@ class TimedKind(StrEnum):
 
 
 class PartialParts(Section):
-    """[topics.partial]: messages between routers with partial messages (gossipsub 1.3) are sent in equal parts."""
+    """[topics.partial]: the exchange of the topic's messages in equal parts, between routers with `partial_messages`
+    (gossipsub 1.3)."""
 
     use: Annotated[PartialUse, one_of(PartialUse)] = PartialUse.REQUESTS
     """`requests`: nodes request and send parts; `supports`: nodes send parts, but request none; `none`: no parts."""

@@ -55,8 +55,9 @@ def _doubled(count: int, last: int) -> list[int]:
 
 
 def end_reason(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tuple[Ended, Budget | None] | None:
-    """Return why the results of a point end it without a comparison with others: the reason, and the broken bound if
-    the reason is `BREAKS`. Return None if the point need not end.
+    """Return the reason to end a point because of its own results, without a comparison with other points. If the
+    reason is `BREAKS`, also return the broken bound. Return None if the point need not end. `results` must have all
+    runs of the point.
     """
     if any(results[run]["error"] is not None for run in point.run_names):
         return Ended.FAILED, None

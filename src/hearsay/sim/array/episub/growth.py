@@ -281,13 +281,13 @@ def _shrink(w: World, th: int, now: int, node: int, topic: int) -> None:
         peer = known[place]
         if line[ACTIVE_COUNT] > line[SIZE_ACTIVE] and is_active(w, node, topic, peer):
             is_spare = not is_random(w, node, topic, peer) or random_links(w, node, topic) > line[SIZE_RANDOM]
-            if is_spare and _is_linked(w, node, topic, peer):
+            if is_spare and _is_linked_to_another(w, node, topic, peer):
                 evict(w, th, now, node, topic, peer)
     forget_replies(w, node, topic)
 
 
 @with_overlay
-def _is_linked(w: World, node: int, topic: int, peer: int) -> bool:
+def _is_linked_to_another(w: World, node: int, topic: int, peer: int) -> bool:
     """Return whether a neighbour is linked with another neighbour of the node, according to its last REPLY."""
     entries = pool(w)[lists.owner(w, node)]
     place = entries[place_of(w, node, topic, REPLIES, peer), CONTENT]
