@@ -17,7 +17,7 @@ OTHER_DOTTED_NAMES = {"hearsay.news", "http.client"}
 """A logger, and a module of the standard library."""
 
 
-MAX_WORDS = 52_500
+MAX_WORDS = 52_700
 """Words of all pages, as `wc -w` counts them. Cut what repeats before you raise it."""
 
 
