@@ -2,7 +2,8 @@
 
 Rules:
 
-* Only regular files are opened: opening a FIFO blocks, and a device has no end.
+* Only regular files are read, because a device has no end. Files are opened without waiting, because opening a FIFO
+  may block.
 * A file has a maximum size, which is checked while the file is read: the file system may report a wrong size.
 * A JSON text has at most `MAX_JSON_CONTAINERS` opening brackets of objects and lists, and only finite numbers.
 * A dotted key of TOML has at most `MAX_KEY_PARTS` parts: the parser's time and memory grow with the square of the

@@ -129,7 +129,7 @@ def _head_of(head: bytes) -> Request:
 def _length(head: Request, most: int) -> int:
     length = head.headers.get("content-length", "0")
     if "transfer-encoding" in head.headers or not (length.isascii() and length.isdigit()):
-        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "Content-Length is required")
+        raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "needs a valid Content-Length, and no Transfer-Encoding")
     if len(length) > _MOST_DIGITS or int(length) > most:
         raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {most} bytes")
     return int(length)

@@ -20,7 +20,8 @@ no holder, the newcomer gets no slot.
   newcomer's group would be smaller even with the newcomer.
 * SLOTS-4: Otherwise the oldest idle holder is evicted, if it has held its slot for `patience_s` seconds.
 * SLOTS-5: If fewer holders are idle than SLOTS-2 requires, the useful holder with the lowest worth is evicted, and no
-  idle one. So a newcomer can get a slot even if all holders are useful.
+  idle one. So a newcomer can get a slot even if all holders are useful. If no useful holder can be evicted (SLOTS-6),
+  SLOTS-3 and SLOTS-4 apply.
 * SLOTS-6: Holders of infinite worth are not evicted. In each group of the widest kind (IPv4 address or /48), this
   protects only the oldest ones, up to half of the group's share.
 """
@@ -140,7 +141,8 @@ class Slots(Generic[T]):
     """At most `limit` slots and their holders. Times are in seconds of a monotonic clock.
 
     `worth` returns the worth of each useful holder: a positive number, perhaps infinite. It is called when a newcomer
-    finds no free slot. The part of the slots in SLOTS-2 is 1 / `idle_part`.
+    finds no free slot, or when one of its groups has its full share. The part of the slots in SLOTS-2 is
+    1 / `idle_part`.
     """
 
     def __init__(
@@ -169,8 +171,8 @@ class Slots(Generic[T]):
     def enter(self, holder: T, address: str, now_s: float) -> T | None:
         """Give `holder` a slot if possible.
 
-        Returns None if a slot was free, the holder that was evicted if none was free, and `holder` itself if it gets
-        no slot.
+        Returns the holder that was evicted, None if `holder` gets a slot without an eviction, and `holder` itself if
+        it gets no slot.
         """
         groups = groups_of(address)
         over = next((group for group in groups if self._sizes[group] >= self._per_group), None)

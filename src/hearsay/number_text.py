@@ -4,7 +4,7 @@ charts.
 Rules:
 
 * A number has at most three significant digits and three decimals, unless more digits are requested. It never has an
-  exponent. Counts are exact.
+  exponent. Counts are exact. `percent` has its own number of decimals.
 * Rounding never makes a share look complete or empty: a share is shown as 100 % or 0 % only if it is exactly that.
 * The unit depends on the size of the number: ms or s, B to PB. A no-break space precedes the unit. `plain` replaces
   no-break spaces by ordinary spaces, for programs and terminals.
@@ -29,11 +29,12 @@ _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def percent(ratio: float, digits: int = DIGITS) -> str:
-    """Return a ratio as a percentage, without trailing zeros.
+    """Return a ratio as a percentage.
 
-    The percentage has enough decimals for two significant digits of the smaller of `ratio` and 1 - `ratio`, and one
-    more for each digit by which `digits` exceeds `DIGITS`. A ratio that is not between 0 and 1 is rounded to a whole
-    percentage.
+    The percentage has enough decimals for two significant digits of the smaller of `ratio` and 1 - `ratio`, and at
+    least one. Each digit by which `digits` exceeds `DIGITS` adds one. There are at most seven. An exact percentage
+    has no trailing zeros. A ratio within 1e-8 of 0 or 1 is written as "under 0.000001 %" or "over 99.999999 %". A
+    ratio that is not between 0 and 1 is rounded to a whole percentage.
     """
     share = ratio * 100
     rest = min(share, 100 - share)
@@ -59,7 +60,8 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
 
 
 def figure(number: float, digits: int = DIGITS) -> str:
-    """Return a number with at most `digits` significant digits, and at most `digits` or three decimals.
+    """Return a number with at most `digits` significant digits. It has at most three decimals, or `digits` decimals
+    if that is more.
 
     A positive number that these decimals would round to 0 is written as "under 0.001".
     """
@@ -172,8 +174,9 @@ def _signed(amount: float, decimals: int) -> str:
 
 
 def _unit_of(largest: float, form: Form) -> tuple[float, str]:
-    """Return a factor, and a unit with a space before it. A change, which is at most `largest`, times the factor is
-    in this unit.
+    """Return a factor, and the text of a unit with a space before it; an empty text for a number without a unit.
+
+    A number of the form, multiplied by the factor, is in this unit. `largest` is the largest such number.
     """
     match form:
         case "percent":

@@ -114,7 +114,8 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
     """Return a table. The first `left` columns name a row and are left-aligned; all other columns are right-aligned.
 
     If the table is wider than `width` (None: the width of the terminal), its headings are wrapped. If the table is
-    still too wide, its rows are written as columns; if these are too wide as well, its rows are written as lists.
+    still too wide, its rows are written as columns, in several tables if necessary. If no row or only one of several
+    rows fits, or if all columns name a row, the rows are written as lists.
     """
     width = width_of_terminal() if width is None else width
     head, rows = [plain(cell) for cell in head], [[plain(cell) for cell in row] for row in rows]

@@ -164,7 +164,7 @@ values = [
         ('[[axes]]\nkey = "loss.rate"\nfrom = 0\nto = 1\ncount = 3\nspacing = "log"',
          'small.toml:6: axes.0.spacing = "log": needs from above 0, and count'),
         ('[[axes]]\nkey = "loss.rate"\nvalues = [0.1]\n[[axes]]\nkey = "loss.rate"\nvalues = [0.2]',
-         "small.toml:4: axes.1: loss.rate is on two axes (loss.rate has it too)"),
+         "small.toml:4: axes.1: loss.rate occurs twice (first on axis loss.rate)"),
         ("axes = 3", "small.toml:1: axes = 3: must be an array"),
         ("axes = [3]", "small.toml:1: axes.0 = 3: must be a table"),
         ("cores_per_task = 1.5", "small.toml:1: cores_per_task = 1.5: must be an integer in 1…1024"),

@@ -277,7 +277,7 @@ def test_the_search_ends_when_all_combinations_are_tried(problem, tmp_path):
         ("bytes_per_node", "bytes", "hill.toml:15: bounds.bytes: must be one of delivery_ratio"),
         (f"at_most = {BOUND}", "", "hill.toml:15: bounds.bytes_per_node: needs at_least or at_most"),
         ('"worst"', '"best"', 'bounds.delivery_ratio.judge = "best": must be one of mean, interval, p90, worst'),
-        ("router.y", "router.x", "axes.1: router.x is on two axes (router.x has it too)"),
+        ("router.y", "router.x", "axes.1: router.x occurs twice (first on axis router.x)"),
         ("router.y", "router.z", "hill.toml:24: router.z: unknown key"),
         ("from = 0", "from = -1", "hill.toml:18: router.x = -1: must be in 0…20"),
         ("to = 12", "to = 0", "hill.toml:21: axes.0.to = 0: must be above from (0)"),

@@ -115,7 +115,8 @@ class Run:
         Each condition lists the values that a row may have: `peers` and `remotes` are names or numbers of nodes,
         `topics` names or numbers, `messages` numbers. `from_us` is the first time, and `before_us` the time after the
         last, in microseconds. `derive` adds rows that a simulation does not store, because they follow from sends:
-        receives and duplicates.
+        receives and duplicates. Raise `ValueError` for an unknown event or kind, and `RunFolderError` for an unknown
+        name of a node or topic.
         """
         chosen = RowFilter(
             None if events is None else [_code(TraceEvent, event) for event in events],

@@ -33,7 +33,7 @@ from hearsay.text import html_table, value_text
 FOLDER = Path("sweeps")
 """The folder that contains the folders of studies without `out`, relative to the working directory."""
 Progresses = Callable[[Progress], None]
-"""A function that is called with the progress about twice a second."""
+"""A function that is called with the progress, at least twice a second while runs are executed."""
 
 
 def sweep(

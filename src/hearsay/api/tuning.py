@@ -39,7 +39,9 @@ _TABLES = (*TABLES, "tried", *ANSWER_TABLES)
 
 @dataclass(frozen=True, slots=True)
 class TuneAnswer:
-    """The answer of a tuning in one condition. `best` are the best settings; None if no settings meet the bounds."""
+    """The answer of a tuning in one condition. `best` are the best settings; None if no settings that were tried meet
+    the bounds both on the seeds of the search and on fresh seeds.
+    """
 
     answer: Answer
     folder: Path
@@ -51,13 +53,15 @@ class TuneAnswer:
 
     @property
     def best(self) -> dict[str, object] | None:
-        """Return the best settings as values by key; None if no settings meet the bounds."""
+        """Return the best settings as values by key; None without best settings."""
         best = self.answer.best
         return None if best is None else self.answer.searched.settings(best)
 
     @property
     def as_good(self) -> list[dict[str, object]]:
-        """Return the other settings that meet the bounds and are not significantly worse than the best settings."""
+        """Return the other settings that meet the bounds on the seeds of the search, and are not significantly worse
+        than the best settings.
+        """
         return [self.answer.searched.settings(each) for each in self.answer.as_good]
 
     @property
@@ -83,12 +87,12 @@ class TuneAnswer:
 
     @property
     def start(self) -> Path | None:
-        """Return the path of the file with the base scenario; None if no settings meet the bounds."""
+        """Return the path of the file with the base scenario; None without best settings."""
         return self._file("start")
 
     @property
     def scenario(self) -> Path | None:
-        """Return the path of the file with the best scenario; None if no settings meet the bounds."""
+        """Return the path of the file with the best scenario; None without best settings."""
         return self._file("best")
 
     @property
@@ -200,7 +204,7 @@ def tune(
     (default: `sweeps/tune-NAME`).
 
     Raise `StudyError`, whose `problems` has a line for each mistake. It is not an error if no settings meet the
-    bounds: then `best` of the answer is None, and `words` of the answer names the settings that come nearest.
+    bounds: then `best` of the answer is None, and `words` of the answer says why.
     """
     require_extra("tune")
     given = {

@@ -247,8 +247,8 @@ def store_session(where: Where, places: Sequence[Path | str | None]) -> Generato
 
 @contextmanager
 def failures_in_one_line() -> Generator[None]:
-    """Raise `CommandFailed` with one line in place of an exception of the analysis in the block. `Failure` and
-    `InvalidInput` are not replaced.
+    """Raise `CommandFailed` with one line in place of an exception of the analysis in the block. `RunFolderError` and
+    `OSError` keep their messages. Other exceptions of `Failure`, and `InvalidInput`, are not replaced.
     """
     from hearsay.pipeline.spark.failures import in_one_line
     from hearsay.trace.folder.manifest import RunFolderError

@@ -54,8 +54,8 @@ def require_distinct(places: Sequence[Path | str]) -> None:
 def settings_of(
     given: Sequence[str], option: str = "--set", form: str = "section.key=value"
 ) -> list[tuple[str, str]]:
-    """Return pairs of key and value from the values of an option such as `--set`. If a key occurs several times, its
-    last value counts.
+    """Return pairs of key and value from the values of an option such as `--set`, in the given order. A key that
+    occurs several times has several pairs.
 
     Raise `WrongInput` for a value that does not have the form `form`.
     """

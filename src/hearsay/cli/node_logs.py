@@ -33,7 +33,9 @@ _FIELDS = "event_fields"
 
 
 def begin_logging(level: str, *, as_json: bool) -> None:
-    """Show log records on stderr from now on: all news, and records of `hearsay` with at least `level`."""
+    """Show log records on stderr from now on: all news, records of `hearsay` with at least `level`, and warnings of
+    Python and of other libraries.
+    """
     handler = _Stderr()
     handler.setFormatter(formatter(as_json=as_json))
     root = logging.getLogger()

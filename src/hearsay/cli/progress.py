@@ -31,7 +31,7 @@ def shown_progress(
     name: str, begin: str, line_every_s: float = _LINE_EVERY_S, *, first: str = "starting"
 ) -> Generator[ShowProgress]:
     """Yield a function that shows progress: in a bar with the name `name`, or in lines that begin with `begin`, at
-    most one in `line_every_s` seconds. Until the first call, the bar shows `first`.
+    most one in `line_every_s` seconds without `now`. Until the bar is updated, it shows `first`.
     """
     is_bar = sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     last = monotonic()

@@ -124,8 +124,9 @@ class PublishedLines:
         self._late = False
 
     async def publish(self) -> None:
-        """Publish the lines until the end of the input, or until the remaining lines would reach no peer. Raise
-        `CommandFailed` if the input cannot be read.
+        """Publish the lines until the end of the input, or until the remaining lines would reach no peer. If the node
+        then ends, wait until the messages are sent, for at most `FLUSH_S` seconds. Raise `CommandFailed` if the input
+        cannot be read.
         """
         if sys.stdin is None:
             return

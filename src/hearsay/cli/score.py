@@ -1,5 +1,5 @@
-"""`hearsay score`: check score parameters. It exits with 1 if there are findings of the severity of --fail-on, for
-CI.
+"""`hearsay score`: check score parameters. It exits with 1 if there are findings of the severity of --fail-on or a
+higher one, for CI.
 """
 
 from __future__ import annotations

@@ -152,7 +152,11 @@ def given_scenario(options: dict[str, Any]) -> Scenario:
 def _run(
     scenario: Scenario, options: dict[str, Any], folder: RunFolder | None, engine: EngineName
 ) -> tuple[Result, list[int]]:
-    """Run the scenario. Return the result, and a list with the signal that ended the run early, or an empty list."""
+    """Run the scenario. Return the result, and a list with the signal that ended the run early, or an empty list.
+
+    If `auto` selected the array engine, and the run exceeds its capacity, run again on the reference engine. Raise
+    `CommandFailed` if that is impossible, if memory runs out, or if the run cannot be written.
+    """
     from hearsay.cli.progress import simulated_time
     from hearsay.sim.plan.engines import CapacityExceeded, array_entry, checked_entry, estimate
     from hearsay.sim.simulate import Simulation

@@ -169,7 +169,7 @@ def join_command(runs: tuple[Path, ...], out: Path) -> None:
 
 @contextmanager
 def _new_run(out: Path, done: str, problem: str = "quarantined") -> Generator[RunFolder]:
-    """Yield a new run folder for an import or join.
+    """Yield a new run folder for an import or join. Discard it after `RunFolderError` or `CommandFailed`.
 
     If nothing is imported, discard the folder, print a line with `problem` and the reason for each file, and raise
     `CommandFailed` with a message that ends in the participle `done`, such as "imported".

@@ -246,7 +246,7 @@ async def _served_while(
 ) -> int | None:
     """Serve the page while `run` runs on a thread. Return the signal that ended this; None if `run` returned first.
 
-    At a signal, call `close`, which makes `run` return.
+    At a signal, call `close`, which makes `run` return. While the engine is compiled, a signal ends the process.
     """
     with first_signal_of_loop() as signalled:
         async with _served(server, "--at", options["address"]):

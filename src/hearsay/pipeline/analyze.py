@@ -109,10 +109,11 @@ class Follower:
     _shown: RunFacts | None = field(init=False, default=None)
 
     def update(self) -> RunFacts | None:
-        """Compute the tables again if the run has new files.
+        """Compute the tables again if the run has new files or a new manifest.
 
-        Return the facts about the run if its manifest exists, so that the tables are final; otherwise return None.
-        Raise `RunFolderError` if the run has a manifest and is damaged.
+        Return the facts about the run if its manifest exists, so that the tables are final. Return None if it does
+        not exist yet, or if the files of the run were replaced meanwhile. Raise `RunFolderError` if the run has a
+        manifest and is damaged.
         """
         self.source.refresh(of_a_run)
         manifest_bytes = _manifest_bytes(self.source.path)

@@ -129,8 +129,9 @@ def named_in(text: str) -> set[str]:
 def read(spark: SparkSession, paths: Sequence[str | Path], window_us: int | None = None) -> Trace:
     """Return the rows of the runs at `paths`, which are local folders or URIs in stores.
 
-    `window_us` is the time that a node must stay in a topic after a message to be eligible for it. With None, the
-    scenario of each run decides. Raise `RunFolderError` if a run cannot be read.
+    `window_us` is the time that a node must stay in a topic after a message to be eligible for it. With None, it is
+    `linger_s` of the run's scenario or, without a scenario, 30 seconds. Raise `RunFolderError` if a run cannot be
+    read.
     """
     with work_folder() as scratch:
         folders = [folder_at(place_of(str(path)), spark, scratch) for path in paths]

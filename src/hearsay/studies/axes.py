@@ -217,8 +217,8 @@ class AxisTable(FileTable):
             yield Violation("", None, "two steps have the same label; give labels that differ")
 
     def _all_values(self) -> list[Any] | Violation:
-        """Return the values of all steps, from `values` or from the range. If the keys of the table do not declare
-        values, return the broken rule.
+        """Return the values of all steps, from `values` or from the range. If these keys of the table break a rule,
+        return the broken rule.
         """
         if self.values is None:
             return self._range()
@@ -259,7 +259,7 @@ def _each_key_on_one_axis(axes: tuple[AxisTable, ...]) -> tuple[AxisTable, ...]:
     for number, axis in enumerate(axes):
         for key in axis.own_keys:
             if key in owners:
-                rule = f"{key} is on two axes ({owners[key]} has it too)"
+                rule = f"{key} occurs twice (first on axis {owners[key]})"
                 found.append(Violation(str(number), None, rule))
             owners[key] = axis.own_name
     if found:

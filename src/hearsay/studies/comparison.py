@@ -48,7 +48,9 @@ class FigureComparison:
     difference: Difference | None
     verdict: Verdict
     detectable: float
-    """The smallest true difference that 80 of 100 such comparisons detect, in the metric's unit; 0 if unknown."""
+    """The smallest true difference that 80 of 100 such comparisons detect, in the metric's unit; 0 if `difference` is
+    None, or if its standard error is 0.
+    """
     by_itself: bool = False
     """True if the interval of the difference excludes 0, but the verdict is `UNDETECTED`. The verdict is corrected
     for the number of metrics; the interval is not.
@@ -199,7 +201,8 @@ class ComparisonRequest:
     @property
     def folder_name(self) -> str:
         """Return the default name of the comparison's folder. It ends in a hash of the request if its readable part
-        is ambiguous. The number of seeds and the engine do not change the name, so more seeds continue in the folder.
+        is ambiguous. The number of seeds, the engine and `factorial` do not change the name, so a request with more
+        seeds or sides continues in the folder.
         """
         a, b = self.names
         both = f"-both-with-{','.join(self.both)}" if self.both else ""

@@ -51,7 +51,8 @@ class SparkTasks:
     @property
     def slots(self) -> int:
         """Return the number of packs that Spark executes at a time, at least 1. Ask Spark at each call, since a
-        cluster may grow. With Spark Connect, return the number at the start of the session.
+        cluster may grow. With Spark Connect, return the number at the start of the session. Raise `SparkUnavailable`
+        if Spark no longer answers.
         """
         if not self._connect:
             try:
@@ -221,8 +222,8 @@ def is_on_spark(where: Where) -> bool:
 
 def choose_pack_maker(study: Study, where: Where, say: Callable[[str], None]) -> OpenPackMaker:
     """Return a function that opens a `PackMaker`, on Spark or with processes of this machine. Only a call of that
-    function starts Spark or the processes. `say` gets messages about the start. Raise `StudyError` if the study
-    requires more cores per task than this machine has.
+    function starts Spark or the processes. `say` gets messages about the start. Raise `StudyError` if `where` is
+    embedded, and the study requires more cores per task than this machine has.
     """
     cores_per_task = study.cores_per_task
     if where.is_embedded and cores_per_task > cores():

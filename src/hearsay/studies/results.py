@@ -1,11 +1,12 @@
 """The results of a study: the folder with the rows of its runs, and the tables that are made from all rows.
 
-    study.toml            the file of the study
+    study.toml            the file of a sweep; a tuning has tune.toml
     scenarios/POINT.toml  each point's resolved scenario, which `hearsay simulate` runs
     results/*.parquet     the rows of finished runs; each pack adds a file
     traces/RUN/           run folders, if the study asks for traces
     tables/NAME.parquet   the tables below
     answer/               scenarios and budgets of a tuning, see `tuning/output.py`
+    report.html           the report of a command, with the folder `pictures`
 
 | table | a row is |
 | --- | --- |
@@ -138,7 +139,11 @@ class StudyFolder:
         return self.path / "traces" / ".arriving"
 
     def results(self) -> dict[str, Row]:
-        """Return the rows of all finished runs, including failed runs, by the name of the run."""
+        """Return the rows of all finished runs, including failed runs, by the name of the run. Set `damaged`.
+
+        If the folder is open for writing, merge the files of `results/` that can be read, if there are more than
+        `MANY_FILES`.
+        """
         found: dict[str, Row] = {}
         self.damaged = []
         files = sorted(file for file in self._results.glob("*.parquet") if _OF_RESULTS.fullmatch(file.name))
@@ -166,7 +171,8 @@ class StudyFolder:
 
     def add_trace(self, run: str, name: str, offset: int, data: bytes) -> None:
         """Write a piece of the file `name` of a run folder at an offset. The pieces of a file come in order.
-        `finish_trace` moves the complete folder to `traces/RUN`.
+        `finish_trace` moves the complete folder to `traces/RUN`. Raise `StudyFolderError` if the piece cannot be
+        written, or if its file would not be in the run folder.
         """
         if any(PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts for each in (run, name)):
             raise StudyFolderError(f"{name!r} of {run!r}: a task sent a file that leaves the folder")

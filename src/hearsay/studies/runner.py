@@ -1,5 +1,5 @@
 """Sweeps, which execute the missing runs of a study in packs of suitable size, and write the rows of each finished
-pack. A run is missing if the study's folder has no row of it.
+pack. `Sweep.missing` says which runs are missing.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class RunQueue:
         return sum(count * self.seconds(point) for point, count in self._left.items() if count)
 
     def seconds_to_end(self, packs: Iterable[Sequence[Task]], slots: int) -> float:
-        """Return the expected seconds until all runs in the queue and in `packs` have ended. The packs run now,
-        and half done on average. `slots` is the number of packs that are executed at a time.
+        """Return the expected seconds until all runs in the queue and in `packs` have ended. The packs are running,
+        and are half done on average. `slots` is the number of packs that are executed at a time.
         """
         halves = [sum(self.seconds(task.point) for task in pack) / 2 for pack in packs]
         return max((self.seconds_left() + sum(halves)) / slots, max(halves, default=0.0))
@@ -101,7 +101,7 @@ _TICK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a study or tuning, as numbers of runs."""
+    """The progress of a sweep or tuning, as numbers of runs. A sweep counts only the runs that it executes."""
 
     total: int
     done: int
@@ -179,7 +179,9 @@ class Runner:
                 raise
 
     def _submit_packs(self, threads: ThreadPoolExecutor) -> None:
-        """Submit a quarter more packs than there are slots, so that a slot that becomes free has work at once."""
+        """Submit a quarter more packs than there are slots (at least one more, at most `MOST_JOBS` in all), so that
+        a slot that becomes free has work at once.
+        """
         slots = self._maker.slots
         while len(self._queue) and len(self._pending) < min(MOST_JOBS, slots + max(1, slots // 4)):
             pack = self._queue.take(slots)
@@ -264,8 +266,8 @@ class Sweep:
         return len(self._tasks)
 
     def run(self, open_maker: OpenPackMaker, listen: Callable[[Progress], None]) -> Swept:
-        """Execute the missing runs, and write the tables, even if an error ends the sweep. The tables have all runs
-        that have finished. `listen` gets the progress about twice a second.
+        """Write the scenarios of all points, execute the missing runs, and write the tables, even if an error ends
+        the sweep. The tables have all runs that have finished. `listen` gets the progress at least twice a second.
         """
         for point in self.points:
             self.folder.write_scenario(point)

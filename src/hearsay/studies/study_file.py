@@ -12,7 +12,8 @@
     key = "router.heartbeat_interval_ms"
     values = [300, 1000, 3000]
 
-All mistakes of a file are reported together, with a line for each, in the order of the lines of the file.
+All mistakes in the tables of a file are reported together, with a line for each, in the order of the lines of the
+file. Invalid values of scenario keys are found later, when the points are made (`points.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MOST_CORES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A base scenario, and axes and seeds. Each step of each axis is combined with all others, and with each seed."""
+    """A base scenario, and axes and seeds. The runs are all combinations of one step of each axis and one seed."""
 
     name: str
     title: str
@@ -70,7 +71,8 @@ class Study:
 
     def with_values(self, key: str, text: str, name: str = "--axis") -> Self:
         """Return a copy of the study with other values on the axis whose only key is `key`. `text` is a TOML array.
-        Raise `StudyError`, whose messages begin with `name`, if there is no such axis, or if the values are invalid.
+        Raise `StudyError`, whose messages begin with `name`, if there is no such axis, or if the text is not an array
+        of different values.
         """
         values = parse_value(text)
         label = f"{name} {key}={text if isinstance(values, str) else shown_value(values)}"

@@ -51,7 +51,8 @@ def sent(frames: Frames) -> DataFrame:
 
 
 def receipts(frames: Frames) -> DataFrame:
-    """Return a row for each delivery and each reject of a message, and for each copy that a script injected.
+    """Return a row for each delivery and each reject of a message, and for each send and each loss of a copy from a
+    script.
 
     `latency_us` is the time since the publication, null if no publication is known. `away` is True if the node is not
     the publisher. `eligible` is True if the node is a member of the topic during the whole window of the message.
@@ -127,8 +128,10 @@ def reached(percent: int) -> str:
 def taken(frames: Frames) -> DataFrame:
     """Return a row for each message, with numbers of deliveries and with arrays.
 
-    `latencies` and `hops` (-1: unknown) are those of deliveries away. The other arrays have nodes: those with a
-    delivery, those with a reject, those whose application refused the message, and those that got it from a script.
+    `latencies` and `hops` (-1: unknown) are those of deliveries away. `eligible_latencies` are those of deliveries at
+    `eligible_nodes`, in the same order. The other arrays have nodes: those with a delivery, those with a reject,
+    those whose application refused the message, those to which a script sent it (`injected`), and those for which
+    the script's copy was lost on its way (`vanished`).
     """
     return frames.query("""
         with marked as (

@@ -11,8 +11,8 @@ warnings.
 
 This file has the classes that a JVM loaded for an analysis. Later JVMs start faster with it (JEP 483, 514). The JVM
 compares its class path, the times of its jars and its options with those in the file. If they differ, it starts
-without the file. DIGEST depends on the jars. So after another Spark is installed, `hearsay spark prepare` makes a new
-file.
+without the file. DIGEST depends on the jars, and on the folders of Java and Spark. So after another Spark is
+installed, `hearsay spark prepare` makes a new file.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Rules:
 
-* Sessions are PySpark's own (`SparkSession.builder`). Settings of the user, by `--conf` or in `spark-defaults.conf`,
-  override the settings of this module.
+* Sessions are PySpark's own (`SparkSession.builder`). Settings of the user by `--conf` override the settings of this
+  module. Settings in `spark-defaults.conf` do so when a driver on this machine starts. SQL options that are set in an
+  open session (`adapt`, or over Spark Connect) override them.
 * By default Spark is embedded, and runs as many tasks at the same time as this machine has cores. With
   `--master spark://… | yarn | k8s://…` the driver runs on this machine and the tasks run on the cluster. With
   `--remote sc://…` both run on the server. `--remote local[N]` starts a server on this machine, which PySpark uses
@@ -11,8 +12,8 @@ Rules:
 * Temporary files of the driver, and those of tasks on this machine, are in a folder of this process. No other user
   may read the folder, and it is removed when the process ends. If all tasks run on this machine, Spark's connections
   require a secret. Messages have addresses without tokens.
-* A session is built in a thread of its own. So it can start early. PySpark replaces the handler of Ctrl-C only on the
-  main thread, so the handler stays.
+* A session is built in a thread of its own, except over Spark Connect. So it can start early. PySpark replaces the
+  handler of Ctrl-C only on the main thread, so the handler stays.
 """
 
 from __future__ import annotations

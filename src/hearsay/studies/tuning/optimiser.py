@@ -25,7 +25,9 @@ from hearsay.studies.tuning.tune_file import Tuning
 
 _FEWEST = 3
 _FIRST_SHARE = 4
-"""In the first round, a point has at least `_FEWEST` seeds, and at least the `_FIRST_SHARE`-th part of all seeds."""
+"""In the first round, a point has at least `_FEWEST` seeds (or all, if there are fewer), and at least the
+`_FIRST_SHARE`-th part of all seeds.
+"""
 
 
 class Ended(StrEnum):
@@ -68,8 +70,8 @@ def end_reason(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tupl
 
 
 def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if the aim of `point` is significantly worse than the aim of `leader`, on the seeds of
-    both points.
+    """Return True if the aim of `point` is significantly worse than the aim of `leader`, on the seeds for which both
+    have a value. Return False if there are fewer than two.
     """
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, leader))
     both = [seed for seed in ours if seed in theirs]
@@ -80,8 +82,8 @@ def is_beaten(tuning: Tuning, point: Point, leader: Point, results: Mapping[str,
 
 
 def is_same(tuning: Tuning, point: Point, other: Point, results: Mapping[str, Row]) -> bool:
-    """Return True if two points have the same aim on each seed of both points. More seeds would hardly distinguish
-    the points.
+    """Return True if two points have the same aim on each seed for which both have a value. More seeds would hardly
+    distinguish the points.
     """
     ours, theirs = (values_by_seed(each, results, tuning.aim.name) for each in (point, other))
     return all(ours[seed] == theirs[seed] for seed in ours if seed in theirs)
@@ -94,7 +96,7 @@ def keeps_bounds(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> bo
 
 def excess(judgement: Judgement) -> float:
     """Return the distance of a value from the bound that it breaks, divided by the smallest absolute bound that is
-    not 0. Return 0 if the value breaks no bound, and 1 without a value or with a failed run.
+    not 0, if there is one. Return 0 if the value breaks no bound, and 1 without a value or with a failed run.
     """
     if judgement.value is None or judgement.failures:
         return 1.0

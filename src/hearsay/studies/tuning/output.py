@@ -87,7 +87,9 @@ def start_words(answer: Answer) -> str:
 
 
 def none_words(searched: Searched) -> str:
-    """Return a line that says that no combination meets the bounds, and that names the nearest combination."""
+    """Return a line with the reason why a search has no best point: bounds that hold only on the seeds of the search,
+    no measured point, or broken bounds, with the nearest combination.
+    """
     label = searched.label_words
     if searched.keeping:
         return (

@@ -11,8 +11,9 @@ Terms:
 * The finals give more seeds to the best points (finalists) if the race does not distinguish them.
 * Fresh seeds are seeds that neither the race nor the finals use.
 
-After each round of a race, points that break a bound or are significantly worse than the leader end. After the last
-race come the finals. Then the base and the best point run with fresh seeds.
+After each round of a race, a point ends if one of its runs failed or has no value, if it breaks a bound, or if it is
+significantly worse than the leader. After the last race come the finals. Then the base and the best point run with
+fresh seeds.
 
 Rules:
 

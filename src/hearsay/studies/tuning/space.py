@@ -6,7 +6,7 @@ Rules:
   is left out before any run.
 * A step that is in no valid combination is a mistake, reported with its file and line.
 * If there are at most `MOST_LISTED` combinations, all are checked before the search begins; otherwise each is checked
-  when it is drawn.
+  when it is drawn. Then a step also counts as a mistake if `MOST_TRIES` draws find no valid combination with it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Space:
 
     def _example(self, number: int, step: int) -> Point:
         """Return a valid point with this step on axis `number`. If none is found, raise `StudyError` with the
-        mistakes in the combination of this step with the first step of each other axis.
+        mistakes in the combination of this step with the first step of each other axis or, if that combination is
+        valid, with a line about the step.
         """
         if self.listed is not None:
             fitting = (steps for steps in self.listed if steps[number] == step)

@@ -159,7 +159,9 @@ class Answer:
     metrics. Empty without a best point.
     """
     as_good: Sequence[Tried]
-    """The other points that meet the bounds and are not significantly worse than the best point."""
+    """The other points of `Searched.keeping` that are not significantly worse than the best point. A point that
+    precedes the best point there has broken bounds on fresh seeds. Empty without a best point.
+    """
     matters: Mapping[str, Mapping[str, float]]
     """The results of `explained` by metric, without None."""
 
