@@ -398,6 +398,7 @@ def test_the_file_sharing_example(tmp_path):
             "--subscribe chat: not one of the router's allowed_topics",
         ),
         (("--set", "degree=-1"), "degree = -1: must be in 0…"),
+        (("--set", "degree=--5"), "degree = '--5': must be an integer"),
         (("--set", "degree"), "write it as key=value"),
         (("--key", __file__), "--key"),
         (("--key", "no-such-folder/key"), "--key no-such-folder/key: No such file or directory"),

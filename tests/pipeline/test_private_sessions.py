@@ -11,7 +11,7 @@ import pytest
 from kills import environment
 
 from hearsay.pipeline.spark.failures import in_one_line
-from hearsay.pipeline.spark.settings import Where
+from hearsay.pipeline.spark.settings import Where, address_without_secrets
 
 
 def test_the_embedded_session_has_private_files_and_authenticated_ports(spark):
@@ -44,6 +44,7 @@ def test_an_error_of_the_gateway_is_one_line_with_its_cause():
 
 def test_a_token_in_an_error_is_hidden():
     assert str(Where(remote="sc://host:15002/;token=abc")) == "sc://host:15002"
+    assert address_without_secrets("k8s://https://me:secret@host:6443/path") == "k8s://https://host:6443"
     text = in_one_line(RuntimeError("cannot connect to sc://host/;user_id=me;token=abc with Bearer abc"))
     assert "abc" not in text
     assert "user_id=me" in text

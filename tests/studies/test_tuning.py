@@ -15,8 +15,9 @@ from known_best import tune as tune_in
 from hearsay.number_text import plain
 from hearsay.studies.budgets import judgements, load_budgets
 from hearsay.studies.checked_file import StudyError
+from hearsay.studies.points import Point
 from hearsay.studies.runner import Progress
-from hearsay.studies.tuning.optimiser import Ended, rungs
+from hearsay.studies.tuning.optimiser import Ended, end_reason, rungs
 from hearsay.studies.tuning.output import none_words, start_words
 from hearsay.studies.tuning.space import MOST_LISTED, spaces
 from hearsay.studies.tuning.tune import Tuned, answer_of, most_runs, tried_table
@@ -311,3 +312,22 @@ def test_seeds_of_the_rounds_of_a_race():
     assert [rungs(seeds) for seeds in (2, 3, 5, 12, 20, 100)] == [
         [2], [3], [3, 5], [3, 6, 12], [5, 10, 20], [25, 50, 100],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seeds", "outside", "ended"), [(12, 1, False), (12, 2, True), (24, 4, False), (24, 5, True)]
+)
+def test_a_p90_bound_allows_a_tenth_of_all_seeds_of_a_stage(tmp_path, seeds, outside, ended):
+    """A point may have 12 seeds in the races, and 48 in the finals."""
+    path = tmp_path / "tune.toml"
+    path.write_text(
+        'aim = "latency_p99_ms"\nseeds = 12\nfinal_seeds = 48\n[base]\npreset = "r1"\n'
+        '[bounds]\ncopies_per_delivery = { at_most = 6, judge = "p90" }\n[[axes]]\n'
+        'key = "router.degree"\nvalues = [5, 6]\n'
+    )
+    point = Point("one", (0,), tuple(range(seeds)), "", (), 1.0)
+    results = {
+        name: {"error": None, "latency_p99_ms": 300.0, "copies_per_delivery": 7.0 if number < outside else 5.0}
+        for number, name in enumerate(point.run_names)
+    }
+    assert (end_reason(load_tuning(path), point, results) is not None) == ended

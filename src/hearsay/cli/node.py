@@ -193,7 +193,7 @@ def _value_of(value: str) -> object:
             return value
     if value in ("true", "false"):
         return value == "true"
-    return int(value) if value.lstrip("-").isdigit() else value
+    return int(value) if value.removeprefix("-").isdecimal() else value
 
 
 def _identity(path: Path | None) -> PrivateKey | None:

@@ -100,10 +100,10 @@ def address_without_secrets(address: str) -> str:
 
     An address that is no URL, such as `local[4]`, is returned as it is.
     """
-    scheme, separator, rest = address.partition("://")
-    if not separator:
+    scheme = re.match("(k8s://https?|[^:/]+)://", address)
+    if scheme is None:
         return address
-    return f"{scheme}://{re.split('[;?/]', rest)[0].rpartition('@')[2]}"
+    return scheme[0] + re.split("[;?/]", address[scheme.end() :])[0].rpartition("@")[2]
 
 
 def settings_for(rows: int, embedded: bool) -> dict[str, str]:

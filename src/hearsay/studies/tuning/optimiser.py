@@ -65,7 +65,9 @@ def end_reason(tuning: Tuning, point: Point, results: Mapping[str, Row]) -> tupl
         return Ended.FAILED, None
     if len(values_at(point, results, tuning.aim.name)) < len(point.seeds):
         return Ended.UNMEASURED, None
-    broken = next((bound for bound in tuning.bounds if _is_broken(bound, point, results, len(tuning.seeds))), None)
+    in_finals = len(point.seeds) > len(tuning.seeds)
+    all_seeds = len(tuning.seeds) + len(tuning.final_seeds) * in_finals
+    broken = next((bound for bound in tuning.bounds if _is_broken(bound, point, results, all_seeds)), None)
     return None if broken is None else (Ended.BREAKS, broken)
 
 
