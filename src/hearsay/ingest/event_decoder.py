@@ -35,10 +35,10 @@ DONE, NEED_MORE, NO_ROOM = 0, 1, 2
 TOO_LONG, CORRUPT, UNKNOWN_TYPE, INCOMPLETE = -1, -2, -3, -4
 
 PROBLEMS = {
-    TOO_LONG: f"an event longer than {MAX_MESSAGE} bytes",
+    TOO_LONG: f"an event or batch longer than {MAX_MESSAGE} bytes",
     CORRUPT: "not the protobuf of a TraceEvent",
     UNKNOWN_TYPE: "an event of unknown type",
-    INCOMPLETE: "an event without type, peer, time or payload",
+    INCOMPLETE: "an event without type, peer, time or the payload of its type",
 }
 
 
@@ -57,7 +57,7 @@ class DecodedRows(NamedTuple):
 
 
 def rows_needed(length: int) -> int:
-    """Return the largest number of rows of a message with `length` bytes. Each part has at least two bytes."""
+    """Return a bound for the number of rows, and of events, in `length` bytes. Each part has at least two bytes."""
     return length // 2 + 1
 
 

@@ -55,7 +55,7 @@ class NothingImported(Exception):
     """
 
     def __init__(self, record: SourceRecord) -> None:
-        super().__init__("no file could be read")
+        super().__init__("all files of the import, or a run of the join, are quarantined")
         self.record = record
 
 
@@ -149,7 +149,7 @@ def read_here(given: ImportInput, scratch: Path, most: int = MAX_RECORDS_HERE) -
 def repeated(firsts: dict[object, str], name: str, *span: object) -> str | None:
     """Return the reason to quarantine the file `name` if an earlier file has the same events; otherwise None.
 
-    Files with the same `span` (counts, first and last time, names of peers) are regarded as having the same events.
+    Files with the same `span` (counts, first and last time, peers and kinds) are regarded as having the same events.
     `firsts` has the first file with each span; the function adds `name` to it if its span is new.
     """
     first = firsts.setdefault(span, name)
@@ -166,7 +166,8 @@ def import_traces(
 ) -> ImportResult:
     """Import files into a run folder. `wanted` is their format; None to recognise the format of each file.
 
-    Raises `NothingImported`, or `TooManyRecords` if `read` does.
+    `files` must not repeat a path, because the events of a repeated path are imported again. Raises
+    `NothingImported`, or `TooManyRecords` if `read` does.
     """
     return _import(ImportInput(files, wanted, unit_bytes), run, read)
 
@@ -174,7 +175,8 @@ def import_traces(
 def join_runs(runs: Sequence[Path], run: RunFolder, *, read: Reader = read_here) -> ImportResult:
     """Join runs of live nodes and of imports into a run folder.
 
-    Raises `RunFolderError` if one of `runs` is neither, and `NothingImported` if one of them cannot be read.
+    Raises `RunFolderError` if one of `runs` is neither, is a join, or is a copy of another one; `NothingImported` if
+    one of them cannot be read; and `TooManyRecords` if `read` does.
     """
     folders = folders_to_join(runs)
     router = router_of(folders)

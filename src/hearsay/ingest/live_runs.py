@@ -47,9 +47,9 @@ _DICTIONARIES = {
 def folders_to_join(runs: Sequence[Path]) -> list[Path]:
     """Return the run folders of the given runs and series.
 
-    Raises `RunFolderError` if one of them is not a run of real nodes, or is a copy of another one. A node writes only
-    one trace at a time. So if two traces of a node overlap in time, one of them is a copy of the other trace, or of a
-    part of it.
+    Raises `RunFolderError` if one of them is not a run of real nodes, is a join, or is a copy of another one. A node
+    writes only one trace at a time. So if two traces of a node overlap in time, one of them is a copy of the other
+    trace, or of a part of it.
     """
     by_node: dict[str, list[tuple[int, int, Path]]] = {}
     folders = [folder for path in runs for folder in _folders_with_manifest(path)]

@@ -82,7 +82,8 @@ class Notes:
     pairs: list[list[int]]
     """The columns of `PairDelays`."""
     reasons: dict[str, int]
-    """The number of rejects by reason, in the words of the source."""
+    """The number of records with each reason, in the words of the source: rejects and, in live traces, also dropped
+    parts."""
     implementations: list[list[Any]]
     """Pairs of a peer's number and its program."""
 
@@ -217,7 +218,7 @@ def _firsts(peers: Numbers, times_ns: Numbers) -> list[list[int]]:
 
 
 def _reasons_given(records: Any, rows: Rows) -> dict[str, int]:
-    """Return the number of events with each reason, in the words of the source. NODE_DOWN events are not included."""
+    """Return the number of records with each reason, in the words of the source. NODE_DOWN is not included."""
     names = distinct(records, "reason")
     given = _codes(records, "reason", names)
     given = given[(given != NONE) & (rows[:, Column.EVENT] != TraceEvent.NODE_DOWN)]

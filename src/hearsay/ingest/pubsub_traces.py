@@ -230,7 +230,7 @@ def _room_for(length: int) -> DecodedRows:
 def decode_pieces(pieces: Iterable[bytes | memoryview], batched: bool, offset: int = 0) -> Iterator[Any]:
     """Yield the records of a stream in batches. Raises `BadSource` if a part of the stream cannot be read.
 
-    `offset` is the offset of the stream in its file; error messages name offsets in the file.
+    `offset` is the offset of the stream in its file. It is added to the offsets in error messages.
     """
     rest, room, decoded = b"", _FIRST_ROOM, _room_for(_FIRST_ROOM)
     for piece in pieces:

@@ -5,7 +5,8 @@ Rules:
 * A record is about an event, or it is a fact: the size of a message's data (`data_bytes`), or the program of a remote
   peer (`implementation`).
 * An RPC has one record for each part; `part` numbers them from 0. An RPC without parts has one record, without
-  `kind`. Any other event has one record. `part` is null for a fact, and for an event that is not in the file.
+  `kind`. Any other event has one record. `part` is null for a fact, and for an event that is not in the file. Hermes
+  and live traces do not show which parts belong to one RPC: there each part has the number 0.
 * `class` is null if a record does not become a row of a run: a fact, an RPC without parts, and an event that runs do
   not have, whose `event` is also null.
 * Columns of texts are dictionary arrays, so that a batch stores a repeated name once. Spark gets plain strings.

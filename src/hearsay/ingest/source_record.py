@@ -4,9 +4,10 @@ The source record, `source.json` and the tables in `source/`, has facts of an im
 
 * `source.json` has the origin of the run's clock (nanoseconds since 1970), and every given file with its format, its
   number of events, and the reason if it was quarantined. It also has the number of rejects by reason, in the words of
-  the source.
+  the source; with live traces, dropped parts are also counted.
 * `source/events.parquet` has the number of events in the source by peer and event. An RPC is one event, although the
-  trace has a row for each of its parts, and no row for an RPC without parts.
+  trace has a row for each of its parts, and no row for an RPC without parts. In hermes and live traces, which do not
+  show whole RPCs, each part is one event.
 * `source/delays.parquet` has the number of copies by their delays: the milliseconds since the first copy of the same
   message, rounded from nanoseconds.
 
@@ -22,7 +23,7 @@ The source record, `source.json` and the tables in `source/`, has facts of an im
 
 In an imported run, events and delays are those that the import computed from nanoseconds. In a simulated run, times
 are in microseconds, duplicates are derived, and parts that a peer sends to another peer at the same time count as one
-RPC.
+RPC. An RPC with parts that are lost on the way counts as sent and as dropped.
 """
 
 from __future__ import annotations

@@ -130,9 +130,10 @@ def reading() -> Generator[None]:
 
 
 def recognise(path: Path, wanted: str | None = None) -> Source:
-    """Return a file as a source, after its format is recognised.
+    """Return a file as a source, with the recognised format or, if none is recognised, with the format `wanted`.
 
-    Raises `BadSource` if the file cannot be read, or if its format is unknown or not `wanted` (None: any format).
+    Raises `BadSource` if the file is empty or cannot be read, if another format than `wanted` is recognised, or if
+    none is recognised and `wanted` is None.
     """
     with reading():
         with open_regular(path) as file:

@@ -61,7 +61,8 @@ class Simulation:
         engine: EngineName = "reference",
         threads: int = 1,
     ) -> None:
-        """Prepare a run. Raise `ScenarioError` if its plan cannot be carried out.
+        """Prepare a run. Raise `ScenarioError` if its plan cannot be carried out, and `CapacityExceeded` if the array
+        engine has no memory for it.
 
         `folder` gets the results, and the trace if `write_trace` is True. With `rotate_us`, a trace file is closed
         after that much simulated time, so that a reader can follow the run.
@@ -113,8 +114,9 @@ class Simulation:
     def run(self, progress: Callable[[Micros], None] | None = None) -> Result:
         """Run to the end, or until `engine.stop_requested` is set, and write the results.
 
-        Raise `RouterFailed` if a router raises an exception. If the check on the reference engine had found problems
-        before any exception, raise `InvariantViolation` instead.
+        Raise `RouterFailed` if a router raises an exception, and `CapacityExceeded` if a table of the array engine is
+        full. If the check on the reference engine had found problems before any exception, raise
+        `InvariantViolation` instead.
         """
         try:
             if self._folder is not None:
@@ -200,8 +202,9 @@ def run_on_fitting_engine(
     """Run a scenario on the engine that `choose_engine` returns for it; with a `listener`, on the reference engine.
 
     `out` is the path of the run folder for the results; with None, nothing is written. If `wanted` is `auto` and the
-    array engine raises `CapacityExceeded`, run the scenario again on the reference engine. Raise `ScenarioError` if
-    the run needs too much memory, or if the wanted engine cannot run the scenario.
+    array engine raises `CapacityExceeded`, run the scenario again on the reference engine. With the engine `array`,
+    raise that error. Raise `ScenarioError` if the run needs too much memory, or if the wanted engine cannot run the
+    scenario, and `RunFolderError` if `out` cannot be used.
     """
     if listener is not None:
         if wanted == "array":

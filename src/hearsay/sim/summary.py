@@ -68,7 +68,7 @@ class Summary:
     refused: int
     """The number of messages that some application rejected or ignored."""
     sent: dict[str, int]
-    """The number of sent parts of each kind."""
+    """The number of sent parts of each kind. Kinds that were not sent are missing, except those in `ALWAYS_SHOWN`."""
     latency_ms: dict[str, float | None]
     hops: dict[str, float | int | None]
     bytes_out: dict[str, float | int]

@@ -147,9 +147,9 @@ class Repetition:
 def _router_rows(rows: Rows, plan: Plan) -> Rows:
     """Return the rows that actions of routers cause, in canonical order.
 
-    Rows of faults, losses and connections are left out. A drop by a full queue of an uplink stays, because it stands
-    for a send. If links have jitter or a limited uplink, each time of flight becomes -1, because it depends on other
-    RPCs.
+    Rows of faults, losses, samples of state and CONNECTs are left out. A drop by a full queue of an uplink stays,
+    because it stands for a send. If links have jitter or a limited uplink, each time of flight becomes -1, because it
+    depends on other RPCs.
     """
     events, kinds = rows[:, _EVENT], rows[:, _KIND]
     left = (events == TraceEvent.DROP_RPC) & (rows[:, _REASON] == Reason.QUEUE_FULL)

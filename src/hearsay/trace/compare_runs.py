@@ -1,7 +1,7 @@
 """Comparisons: a run folder with its manifest (`verify`), and two runs with each other (`diff_runs`).
 
-`verify` compares the checksums of all files and the row counts of trace files. The difference of two runs is the time
-at which they diverge, and the rows that differ then.
+`verify` compares the checksums of all files and the row counts of trace files, and finds trace files that are not in
+the manifest. The difference of two runs is the time at which they diverge, and the rows that differ then.
 
 Rules of the comparison of two runs:
 
@@ -34,7 +34,7 @@ _Groups = Callable[[RowFilter], Iterable[Rows]]
 def verify(path: Path) -> list[str]:
     """Return a line for each problem of the run in `path`. Raises `RunFolderError` without a usable manifest.
 
-    Rows are counted only if all checksums are right.
+    Rows are counted only if all checksums are right and the manifest lists all trace files.
     """
     manifest = load_manifest(path)
     files = (*manifest.trace.files, *manifest.others)
@@ -43,7 +43,8 @@ def verify(path: Path) -> list[str]:
 
 
 def size_problems(path: Path, manifest: Manifest) -> list[str]:
-    """Return a line for each trace file that is missing or has another size than in the manifest. No file is read."""
+    """Return a line for each trace file that is missing or inaccessible, or has another size than in the manifest. No
+    file is read."""
     files = manifest.trace.files
     return [f"{file.name}: {problem}" for file in files if (problem := _size_problem_of(path / file.name, file))]
 

@@ -2,7 +2,7 @@
 
 Rules:
 
-* Only the files that the manifest names are read.
+* Only the trace files that the manifest names are read. The dictionaries of names are read without a manifest.
 * `read_rows` returns rows as integers, in the order of the files. `iter_rows` yields each row as `TraceRow`, in
   canonical order.
 * A filter is applied row group by row group, so that a few rows of a large run need little memory. But rows are
@@ -207,7 +207,7 @@ class Names:
     def short_peer(self, peer: int) -> str:
         """Return the escaped name of a peer, or the end of it after an ellipsis if the name is long.
 
-        The option `--node` of commands accepts both.
+        The option `--node` of `hearsay explain` accepts both.
         """
         name = escape(self.peer(peer))
         return name if len(name) <= _MAX_NAME_LENGTH else f"{SHORTENED}{name[-_SHOWN_LENGTH:]}"
@@ -216,11 +216,17 @@ class Names:
         return self.topics.get(topic, str(topic))
 
     def find_peer(self, wanted: int | str) -> int:
-        """Return the number of the peer with this name or number. Raises `RunFolderError` for an unknown name."""
+        """Return the number of the peer with this name or number. Raises `RunFolderError` for an unknown name.
+
+        A number is returned even if no peer has it.
+        """
         return _find(self.peers, wanted, "peer")
 
     def find_topic(self, wanted: int | str) -> int:
-        """Return the number of the topic with this name or number. Raises `RunFolderError` for an unknown name."""
+        """Return the number of the topic with this name or number. Raises `RunFolderError` for an unknown name.
+
+        A number is returned even if no topic has it.
+        """
         return _find(self.topics, wanted, "topic")
 
 

@@ -112,7 +112,8 @@ class RunSeries:
         """Prepare the series of an earlier writer for more run folders: remove its manifest and unfinished run
         folders.
 
-        If the series was sealed, its run folder `whole` becomes the only numbered run folder.
+        A finished run folder `whole` becomes the only numbered run folder if the removed manifest names its files, or
+        if no numbered run folder is left. Otherwise `whole` is removed.
         """
         whole = self.path / WHOLE
         is_there = require_ours(whole, Holds.RUN) is not None

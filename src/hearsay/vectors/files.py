@@ -20,8 +20,8 @@ from hearsay.vectors.score_run import run_scores
 
 
 class VectorError(InvalidInput):
-    """The error for an invalid vector file. The message names the file, the place in the file, and the
-    broken rule.
+    """The error for an invalid vector file. The message names the file and the reason, and for a broken rule also the
+    place in the file.
     """
 
 
@@ -33,7 +33,8 @@ LARGEST_BYTES = 64 << 20
 MOST_SHOWN = 80
 """Maximum number of characters of a repeated key that an error message quotes."""
 MOST_LOOKS = 5_000_000
-"""Maximum of the number of steps times the number of peers in a vector. After each step, each peer is checked."""
+"""Maximum of the number of steps times the number of peers in a vector; with the kind `router`, of connect events in
+place of peers. After each step, each peer is checked."""
 
 
 def vector_files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -425,5 +425,5 @@ def _has_idontwant(action: Send) -> bool:
 
 
 def _is_urgent(action: Send) -> bool:
-    """Return whether an RPC has IDONTWANT, and neither messages nor subscriptions. It precedes all others (OUT-3)."""
+    """Return whether an RPC has IDONTWANT, and neither messages nor subscriptions. Such RPCs come first (OUT-3)."""
     return _has_idontwant(action) and not action.rpc.messages and not action.rpc.subscriptions

@@ -19,10 +19,10 @@ A neighbour of a node in a topic is a peer in the node's active list of the topi
 10. the sequence numbers of the LEAVEs of a node grow, also after a restart;
 11. a peer that did not answer a ping in time does not remain a neighbour.
 
-5 to 7 and 11 are checked at the end of the run. 6 and 7 are checked only in runs without loss, without bounded
-uplinks and without validation; 6 only in runs that have no faults either. 6 and 9 are checked only for routers that
-promise them (`OverlayPromise.one_tree` and `only_tried_leave`): 6 not if the script injects the messages, 9 not when
-the node itself leaves the topic.
+5 to 7 and 11 are checked at the end of the run, unless control messages may be lost. 6 and 7 are checked only in runs
+without loss, without bounded uplinks and without validation; 6 only in runs that have no faults either. 6 and 9 are
+checked only for routers that promise them (`OverlayPromise.one_tree` and `only_tried_leave`). 6 is not checked if the
+script sends each message to several nodes, and 9 not when the node itself leaves the topic.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _wrong_waits(sent: _SentIWants, router: Router, promise: AskingPromise, now:
 def ignores_peer(node: SimNode, promise: StandingPromise, peer: Any) -> bool:
     """Return whether a peer's score at a node is now below the graylist threshold.
 
-    Then the node accepts only subscriptions from the peer.
+    Then the node accepts only subscriptions from the peer, unless it is a direct peer.
     """
     return _scores(node).get(peer, 0.0) < promise.graylist
 

@@ -41,7 +41,7 @@ _LONGEST_S = 3600
 
 
 class CapacityExceeded(Exception):
-    """The error that a table of the array engine is full. Its message names the table."""
+    """The error that the array engine has no room: a table is full, which the message names, or memory is lacking."""
 
 
 def unsupported(scenario: Scenario) -> list[str]:

@@ -9,7 +9,8 @@ Rules of publications:
   `[[timed]]`. Message i of the workload, counted from 0, is published at warm-up + i × interval or, with `poisson`,
   after random gaps.
 * The run ends one interval and the linger time after the workload's last message, or the linger time after the last
-  `[[timed]]` action, if that is later.
+  `[[timed]]` action, if that is later. Without messages of the workload, the run does not end before the warm-up and
+  the linger time.
 * The publisher of a message is drawn from the nodes of the class that are up at the time of the message. Timed joins
   and leaves until that time change the class. If no node of the class is up, there is no publication. With a fixed
   set of publishers (`publisher_count`), the set is drawn from the class at the start of the run.

@@ -82,8 +82,8 @@ class Plan:
 def make_plan(scenario: Scenario) -> Plan:
     """Return the plan of a scenario. Equal scenarios always have equal plans.
 
-    Raise `ScenarioError` if no node can publish, or if a node is to join or publish in a topic that its router does
-    not allow.
+    Raise `ScenarioError` if no node can publish, if a node is to join or publish in a topic that its router does not
+    allow, or if the edge list cannot be used.
     """
     randomness = Randomness(scenario.seed)
     topics = scenario.topic_names

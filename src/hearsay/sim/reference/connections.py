@@ -47,7 +47,7 @@ from hearsay.sim.reference.transport import Transport
 
 _connected = fast_init(PeerConnected)
 MAX_DIALS = 256
-"""The maximum number of unanswered dials of one router; further dials fail."""
+"""The maximum number of dials of one node's routers that have not arrived at their targets; further dials fail."""
 _ATTEMPTS_PER_CONTACT = 20
 """The maximum number of random draws per wanted contact. If they find too few contacts, all nodes are examined."""
 ATTEMPTS_PER_PEER = 20
@@ -132,7 +132,7 @@ class Connections:
         self._sequence = 0
         """A counter that makes the sequence numbers of entries unique."""
         self._dialling: Counter[int] = Counter()
-        """The number of unanswered dials of each node's router."""
+        """The number of dials of each node's routers that have not arrived, also of routers before a restart."""
 
     def reachable(self, node: int, other: int) -> bool:
         """Return whether no fault separates two nodes."""
@@ -198,8 +198,8 @@ class Connections:
             self._network.feed(node, ContactsFound(payload.topic, contacts))
 
     def dial_for_router(self, node: SimNode, target: int) -> None:
-        """Dial a target for a node's router. The dial fails at once if the target is no other node, or if MAX_DIALS
-        dials of the router are unanswered."""
+        """Dial a target for a node's router. The dial fails at once if the target is the node itself or no node, or
+        if MAX_DIALS dials of the node have not arrived."""
         now = self._network.now
         known = 0 <= target < self._network.script and target != node.id
         if not known or self._dialling[node.id] >= MAX_DIALS:

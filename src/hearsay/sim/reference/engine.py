@@ -81,8 +81,8 @@ class ReferenceEngine(Network):
         self.partial_messages = PartialMessages(self, self.transport)
         self.actions = ActionHandler(self, self.transport, self.connections, self.partial_messages)
         self.step_us: Micros = self.queue.width_us
-        """The simulated time between two calls of `progress`. Unlike the array engine, this engine ignores a changed
-        value."""
+        """The length of the steps of simulated time after which `run` calls `progress`; steps without events are
+        skipped. Unlike the array engine, this engine ignores a changed value."""
         self.stop_requested = False
         """The caller may set it, from any thread, to end the run early."""
         self.complete = False
@@ -93,9 +93,9 @@ class ReferenceEngine(Network):
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         """Run to the end; return False if a requested stop ended the run early.
 
-        The engine calls `progress` with the simulated time after each step of the run. A run creates many small
-        objects and hardly any reference cycles. So Python's cyclic garbage collector runs less often than usual until
-        the end.
+        The engine calls `progress` with the simulated time after each step of the run but the last. A run creates
+        many small objects and hardly any reference cycles. So Python's cyclic garbage collector runs less often than
+        usual until the end.
         """
         thresholds = gc.get_threshold()
         gc.set_threshold(_GC_THRESHOLD, *thresholds[1:])
@@ -145,7 +145,7 @@ class ReferenceEngine(Network):
 
     @property
     def trace_hash(self) -> str:
-        """The hash of all trace rows so far."""
+        """The hash of the trace rows until the last flush of the recorder; after the run, of all rows."""
         return self.recorder.trace_hash
 
     def figures(self) -> Figures:

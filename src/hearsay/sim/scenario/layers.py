@@ -160,7 +160,8 @@ class Layers:
     def override(self, key: str, value: object) -> None:
         """Set one value. A string is parsed as a TOML value if it is one.
 
-        Raise `ScenarioError` if `key` is not the dotted path of a key, such as `network.nodes` or `topics.0.name`.
+        Raise `ScenarioError` if `key` is not the dotted path of a key, such as `network.nodes` or `topics.0.name`, or
+        if the path does not fit the document: it leads into a value that is no table, or beyond the end of an array.
         """
         origin = self._places.get(key, "--set")
         given = (value if isinstance(value, str) else shown_value(value)).replace("\n", "\\n")

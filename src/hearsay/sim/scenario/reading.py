@@ -194,7 +194,8 @@ def parse(text: str, label: str) -> Document:
 
 
 def parse_file(path: Path) -> tuple[Document, dict[KeyPath, int]]:
-    """Return the document of a TOML file, and the line of each of its keys. Raise `ScenarioError` as `parse` does."""
+    """Return the document of a TOML file, and the line of each of its keys. Raise `ScenarioError` as `read_text` and
+    `parse` do."""
     text = read_text(path)
     return parse(text, str(path)), locate_lines(text)
 

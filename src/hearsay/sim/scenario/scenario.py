@@ -61,8 +61,8 @@ class Scenario(Section):
     warmup_s: _UpToADay = Decimal(5)
     """Time before the workload begins."""
     linger_s: _UpToADay = Decimal(10)
-    """Time that the run continues after the last message. A node must stay in the topic this long after a message to
-    be eligible for it."""
+    """Time that the run continues after the last message and one more interval. A node must stay in the topic this
+    long after a message to be eligible for it."""
     network: Network = Network()
     """The nodes, and the peers that they dial."""
     links: Links = Links()

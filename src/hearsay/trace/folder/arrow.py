@@ -266,8 +266,8 @@ def read_table(path: Path, numbers: Sequence[str] = (), texts: Sequence[str] = (
     """Return columns of a small table, which another program may have written, as lists with None for null.
 
     `numbers` are the names of the wanted columns of integers, `texts` those of the wanted columns of texts. If both
-    are empty, all columns of integers and of texts are returned. Raises `RunFolderError` if the file is not Parquet
-    or lacks a wanted column.
+    are empty, all columns of integers and of texts are returned. Raises `RunFolderError` if the file cannot be read,
+    or if a wanted column is missing or has values of another type.
     """
     try:
         file = open_foreign(path, [*numbers, *texts] or None)

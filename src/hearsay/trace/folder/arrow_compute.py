@@ -1,7 +1,7 @@
 """Arrow's functions over columns, and functions that read foreign tables with plain texts.
 
-`pyarrow.compute` loads slowly, and only imports of foreign traces, reports and `hearsay.api` need it. So no other
-module of this package imports it.
+`pyarrow.compute` loads slowly, and simulations and live nodes do not need it. So no other module of `hearsay.trace`
+imports it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Holds(StrEnum):
 def marked(path: Path) -> Holds | None:
     """Return the content of a folder according to its marker; None if the folder has no valid marker.
 
-    Raises `RunFolderError` if the marker has another version.
+    Raises `RunFolderError` if the marker has another version, and `OSError` if it cannot be read.
     """
     marker = path / MARKER
     status = lstat_of(marker)

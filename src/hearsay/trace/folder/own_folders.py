@@ -7,9 +7,10 @@ Rules:
 * Only files that this program writes are replaced or removed. They are recognised by their names and places. Other
   files in the folder stay.
 * Links are not followed: the folder itself must not be a link, and links inside it are not changed.
-* Only one process at a time writes into a folder. It locks (flock) a file in the folder, and writes its own name into
-  this file. The lock ends at the latest when the process ends. On a file system without locks, nothing enforces this
-  rule.
+* Only one process at a time writes a kind of content into a folder. It locks (flock) a file in the folder, and writes
+  its own name into this file. The lock ends at the latest when the process ends. On a file system without locks,
+  nothing enforces this rule. Each kind of content has its own lock: an analysis may write into the folder of a run
+  that is being written.
 """
 
 from __future__ import annotations
@@ -52,12 +53,14 @@ _NOUNS = {
 
 
 class OwnFolder:
-    """A folder that only this process may write into, until this object is released or garbage collected."""
+    """A folder into which only this process may write one kind of content, until this object is released or garbage
+    collected."""
 
     def __init__(self, path: Path, what: Holds) -> None:
-        """Lock the folder `path`: create a lock file in it that names this process, and hold a lock on the file.
+        """Lock the folder `path` for the content `what`: create a lock file in it that names this process, and hold a
+        lock on the file.
 
-        Raises `RunFolderError` if another process writes into the folder.
+        Raises `RunFolderError` if this lock is taken, or if the file of this name is not a lock file.
         """
         self.path = path
         self.found: Holds | None = None
@@ -88,7 +91,7 @@ class OwnFolder:
 
 
 def claim(path: Path, what: Holds, *, also: Collection[Holds] = (), inner: Iterable[str] = ()) -> OwnFolder:
-    """Create the folder if necessary, and lock it for writing `what`.
+    """Create the folder if necessary, lock it for writing `what`, and mark it with `what` if it was empty.
 
     A folder that is not empty must have the content `what`, or a content in `also`. `inner` are the names of folders
     inside it into which the caller will write. Neither the folder nor these may be links. Raises `RunFolderError`.

@@ -82,7 +82,11 @@ class TraceWriter:
         return tuple(file for each in self._classes for file in each.parts.finished)
 
     def add(self, rows: Rows) -> None:
-        """Add rows: an array of shape (n, 13). If an error occurs, the writer aborts."""
+        """Add rows: an array of int64 of shape (n, 13).
+
+        Raises `ValueError` if the writer is closed or the array has another form; then nothing changes. An error in
+        sorting or writing, also one of earlier rows, is raised after an abort.
+        """
         if not self._open:
             raise ValueError("the trace writer is closed")
         if rows.ndim != 2 or rows.shape[1] != WIDTH or rows.dtype != np.int64:
@@ -112,8 +116,8 @@ class TraceWriter:
         return self.written()
 
     def written(self) -> WrittenTrace:
-        """Return a description of the trace. After `abort`, its files are only the finished ones, but its number of
-        rows is that of all added rows.
+        """Return a description of the trace. After `abort`, its files are only the finished ones. Its number of rows
+        then also counts sorted rows that are in no file, but no rows that waited to be sorted.
         """
         trace_hash = self._digest.hex() if self._known_hash is None else self._known_hash()
         return WrittenTrace(self.files, self._rows, trace_hash, spanning_messages(self._run_dir, self.files))
@@ -260,7 +264,7 @@ class PartFiles:
         self._queue.submit(partial(self._write, table_of(columns), int(times.min()), int(times.max())))
 
     def finish(self) -> None:
-        """Close the part that is open, and give it its final name. Do nothing if no part is open."""
+        """Let the queue close the part that is open, and give it its final name. Do nothing if no part is open."""
         self._queue.submit(self._close)
 
     def discard(self) -> None:

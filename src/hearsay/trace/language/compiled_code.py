@@ -36,9 +36,9 @@ class KeptCode:
     variant: str = ""
 
     def compile(self, function: Callable[..., object], **options: Any) -> Any:
-        """Compile a function that Python calls, and return numba's dispatcher.
+        """Return numba's dispatcher of a function that Python calls.
 
-        Store its code if there is a `folder`.
+        It compiles the function at its first call, and stores the code if there is a `folder`.
         """
         before = _settings.CACHE_DIR
         _settings.CACHE_DIR = str(self.folder)
@@ -64,7 +64,7 @@ class KeptCode:
     def lock(self, entry: str) -> Generator[None]:
         """Let only one process at a time compile the function `entry`.
 
-        Other processes wait, and then read its code.
+        Other processes wait, and then read its code. Without a `folder` there is no lock.
         """
         if self.folder is None:
             yield

@@ -36,7 +36,10 @@ def user_cache() -> Path:
 
 
 def _temporary_cache() -> Path:
-    """Return a temporary folder that only this user can enter. Raises `OSError` if other users can enter it."""
+    """Return a temporary folder that only this user can enter, after creating it if necessary.
+
+    Raises `OSError` if it cannot be created, or does not belong to this user alone.
+    """
     folder = Path(gettempdir()) / f"hearsay-cache-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -200,7 +200,10 @@ def with_derived(rows: Rows) -> Rows:
 
 
 def derive_receipts(rows: Rows) -> Rows:
-    """Return a RECV_RPC row for each SEND_RPC row with a delay, unless a DROP_RPC row says that the part was lost."""
+    """Return a RECV_RPC row for each SEND_RPC row with a delay, unless a DROP_RPC row says that the part was lost.
+
+    Its time is that of the arrival, and its peer is the receiver. Other columns stay as they are, also DELAY_US.
+    """
     events = rows[:, Column.EVENT]
     arriving = rows[(events == TraceEvent.SEND_RPC) & (rows[:, Column.DELAY_US] != NONE)]
     arriving[:, Column.TIME_US] += arriving[:, Column.DELAY_US]
