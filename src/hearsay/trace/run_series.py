@@ -31,7 +31,7 @@ _MESSAGE_COLUMNS = ("message", "topic", "publisher", "bytes", "published_us")
 
 
 def lost_at(folder: Path) -> int | None:
-    """Return the time at which the node of a run folder was lost: one microsecond after the last row.
+    """Return the time at which the node of a run folder was lost: one microsecond after the last row, 0 without rows.
 
     Return None if the last of the node's rows of NODE_UP and NODE_DOWN is a NODE_DOWN, or if the folder is not the
     last run folder of its series.

@@ -149,7 +149,7 @@ class ReferenceEngine(Network):
         return self.recorder.trace_hash
 
     def figures(self) -> Figures:
-        """Return the figures of the run so far."""
+        """Return the figures of the run, which has ended: memberships of nodes in topics end now."""
         return recorded_figures(self.plan, self.recorder, self.now)
 
     def router_failure(self, error: Exception) -> RouterFailed | None:

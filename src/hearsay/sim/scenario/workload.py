@@ -197,5 +197,5 @@ class Validation(Section):
 
     @property
     def active(self) -> bool:
-        """True if routers ask the application about messages."""
+        """True if a key of the section has an effect. Then all routers ask the application about messages."""
         return self.delay_us > 0 or self.reject_millionths > 0 or bool(self.invalid)

@@ -143,7 +143,7 @@ class Manifest:
     """The content of `manifest.json`."""
 
     complete: bool
-    """False if the run was interrupted."""
+    """False if the run was interrupted, or if a live node lost rows."""
     seed: int | None
     """The seed of a simulation; None for other runs."""
     created_by: Mapping[str, str]
