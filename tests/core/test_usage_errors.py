@@ -32,7 +32,7 @@ LONG = "t" * 1000
     ("event", "text"),
     [
         (MessageRefused("p", Message("m", "news", DATA, "a"), Reason.BAD_SIGNATURE), "MessageRefused of 'p': "),
-        (DirectPeerChosen("p"), "DirectPeerChosen of 'p': this router does not score its peers"),
+        (DirectPeerChosen("p"), "DirectPeerChosen of 'p': this router has neither scores nor direct peers"),
         (PeerRated("p", 1.0), "PeerRated of 'p': this router keeps no scores"),
         (TopicScored("news", [DATA]), "TopicScored of 'news': this router keeps no scores"),
         (PublishPartial("news", DATA, ("p",)), "PublishPartial of 'news': this router has no partial messages"),

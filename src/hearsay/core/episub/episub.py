@@ -216,7 +216,8 @@ class Episub(Strategy):
             yield from self.trees[topic].kept.messages(self.shell.now)
 
     def remembers(self, peer: PeerId) -> bool:
-        """Return whether the router has state about a peer other than an entry in a passive list."""
+        """Return whether a peer is in an active list, in the state of a tree, or has an idle connection or an
+        unanswered ping."""
         listed = any(peer in membership.views.active for membership in self.memberships.values())
         in_trees = any(tree.remembers(peer) for tree in self.trees.values())
         return listed or in_trees or self.connections.mentions(peer)

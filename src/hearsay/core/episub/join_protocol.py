@@ -22,8 +22,8 @@ The joiner is the node that joins. Rules (episub spec, "Joining the Overlay"; wi
 * JOIN-6: HyParView: one JOIN goes to one contact, which always accepts and sends FORWARDJOIN to all its neighbours.
   The last node of such a walk makes the joiner a neighbour; the node at TTL PRWL adds the joiner to its passive list.
   Since a contact never refuses a JOIN, it may drop the link to another node for the joiner, and that node then joins
-  again. To bound such chains, a node sends at most `CONTACTS` JOINs at first, and then at most one per round of
-  stabilisation.
+  again. To bound such chains, a node answers at most `CONTACTS` NODES with a JOIN at first, and then at most one per
+  round of stabilisation. JOINs in place of unanswered ones (JOIN-5) do not count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hearsay.core.rules.randomness import Purpose, key_of
 
 CONTACTS = 3
 """The maximum number of contacts that the node asks for nodes after one answer of discovery. With HyParView, also the
-maximum number of JOINs before the first round of stabilisation."""
+maximum number of NODES that are answered with a JOIN before the first round of stabilisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class JoinProtocol(TopicPart):
         self._attempts: dict[PeerId, _Attempt] = {}
         """The unanswered JOINs of this node, by the first node of their walk."""
         self._joins_left = CONTACTS
-        """With HyParView, the number of JOINs that may be sent before the next round of stabilisation."""
+        """With HyParView, the number of NODES that may be answered with a JOIN before the next round of
+        stabilisation."""
 
     @property
     def attempts(self) -> int:
@@ -84,7 +85,8 @@ class JoinProtocol(TopicPart):
         return bool(self._attempts or self._asked) or self._shell.now < self._looking_until
 
     def new_round(self) -> None:
-        """Begin a round of stabilisation. With HyParView, at most one JOIN may be sent before the next round."""
+        """Begin a round of stabilisation. With HyParView, at most one NODES is answered with a JOIN before the next
+        round."""
         self._joins_left = 1
 
     def find_contacts(self) -> None:
@@ -106,7 +108,7 @@ class JoinProtocol(TopicPart):
             self.ask_for_nodes(peer)
 
     def ask_for_nodes(self, peer: PeerId) -> None:
-        """Send GETNODES to a peer; dial the peer if necessary."""
+        """Send GETNODES to a peer; dial the peer if necessary. Do nothing while an answer of the peer is awaited."""
         if peer in self._asked:
             return
         self._asked[peer] = self._context.reply_due()

@@ -176,7 +176,8 @@ class ManagedOverlay(Membership):
                 raise AssertionError(f"{task} is not an alarm of the membership")
 
     def handle(self, sender: PeerId, part: EpisubPart) -> None:
-        """Handle a control part about the membership of this topic: any part except IHAVE, GRAFT and PRUNE."""
+        """Handle a control part about the membership of this topic: any part except GETTOPICS, TOPICS, IHAVE, GRAFT
+        and PRUNE."""
         match part:
             case GetNodes():
                 self.join_protocol.on_get_nodes(sender)
@@ -233,8 +234,8 @@ class ManagedOverlay(Membership):
         self.neighbours.claimed_as_neighbour(peer)
 
     def send_failed(self, peer: PeerId, rpc: Rpc) -> None:
-        """Handle an RPC that could not be sent to a peer. If it has an ACCEPT, end the link to the peer. If it has an
-        ACCEPT, DISCONNECT or LEAVE, the peer gets a DISCONNECT in the next round of stabilisation."""
+        """Handle an RPC that could not be sent to a peer. If it has an ACCEPT for a neighbour, end the link. If it
+        has such an ACCEPT, a DISCONNECT or a LEAVE, the peer gets a DISCONNECT in the next round of stabilisation."""
         if rpc.control is None:
             return
         for part in rpc.control.episub:

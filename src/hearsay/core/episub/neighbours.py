@@ -204,7 +204,7 @@ class Neighbours(TopicPart):
             self._shell.outbox.episub(peer, Disconnect(self._topic, refused=True))
 
     def _accepted(self, sender: PeerId, part: Neighbor) -> None:
-        """Make the sender of an ACCEPT a neighbour."""
+        """Make the sender of an ACCEPT a neighbour; if there is no room, send DISCONNECT instead."""
         request = self.requests.get(sender)
         self._end_request(sender)
         if sender in self._views.active:

@@ -99,7 +99,7 @@ class EpisubParameters(RouterParameters):
     leave_by: LeaveBy = choice(LeaveBy.LEAVE)
     """Message of a node that leaves: DISCONNECT to its neighbours, or a LEAVE that spreads."""
     leave_ttl: int = integer(3, low=0, high=255)
-    """Hops that a LEAVE spreads beyond the leaver's neighbours."""
+    """Least number of hops that a LEAVE spreads beyond the leaver's neighbours."""
     idle_ms: int = milliseconds(3_000, low=1)
     """Time after which an unused connection is closed."""
     flush_ms: int = milliseconds(100, low=1)

@@ -135,7 +135,10 @@ class Tree:
         self.announce_again(peer)
 
     def announce_again(self, peer: PeerId) -> None:
-        """Announce recent messages, and those that wait for the next IHAVE, to this neighbour in the next IHAVE."""
+        """Announce recent messages, and those that wait for the next IHAVE, to this neighbour in the next IHAVE.
+
+        If `announce_recent_ms` is 0, only set the alarm for the next IHAVE, if messages wait for it.
+        """
         if self._parameters.announce_recent_ms and len(self.kept) and not self._floods:
             self._newly_up.add(peer)
         if self.queue or self._newly_up:

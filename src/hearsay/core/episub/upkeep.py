@@ -1,7 +1,7 @@
 """Upkeep of the views: links are added, dropped and replaced by nearer ones; passive entries are shuffled and probed.
 
-"Closer by alpha" is defined in `neighbours.py`; random and near links, C_rand and A in `views.py`. A round of
-stabilisation comes after each random time from `stabilise_min_ms` to `stabilise_max_ms`. Rules (episub spec, "Active
+"Closer by alpha" is defined in `neighbours.py`; random and near links, C_rand and A in `views.py`. The time between
+two rounds of stabilisation is random, from `stabilise_min_ms` to `stabilise_max_ms`. Rules (episub spec, "Active
 View Management", "Passive View Management"; HyParView 4.3, 4.4):
 
 * UPKEEP-1: A node with fewer than A links asks passive nodes for links: random nodes until there are C_rand random
@@ -19,11 +19,12 @@ View Management", "Passive View Management"; HyParView 4.3, 4.4):
   with another of its neighbours, except random links if there are at most C_rand. A peer that did not answer by the
   next round is pinged; a peer that does not answer the ping has failed (the spec: the timers "also serve as failure
   detectors").
-* UPKEEP-4: A node with A links, fewer than C_rand of them random, asks a random passive node for a random link. If
-  that node accepts, the farthest near link is dropped.
-* UPKEEP-5: Each round pings some neighbours. A node with A links, C_rand of them random, relabels its links by RTT.
-  If the closest measured passive node is closer by alpha than the farthest measured near neighbour, the node asks
-  that passive node for a near link. If the passive node accepts, the farthest near link is dropped.
+* UPKEEP-4: A node with A links or more (not in HyParView), fewer than C_rand of them random, asks a random passive
+  node for a random link. If that node accepts, the farthest near link is dropped.
+* UPKEEP-5: Each round pings some neighbours, unless C_near is 0. A node with A links or more (not in HyParView), at
+  least C_rand of them random, relabels its links by RTT. If the closest measured passive node is closer by alpha than
+  the farthest measured near neighbour, the node asks that passive node for a near link. If the passive node accepts,
+  the farthest near link is dropped.
 * SHUFFLE-1: From time to time a node, the origin, sends its own id, k_a neighbours and k_p passive nodes to a random
   neighbour. The walk goes on while the TTL is above 0 and the receiver has another neighbour. The last receiver opens
   a connection to the origin, answers with at most as many random passive nodes as it received, and adds the received
@@ -72,7 +73,8 @@ class Shuffles(TopicPart):
         self._start(self._parameters.shuffle_ttl)
 
     def expire(self) -> None:
-        """If the last SHUFFLE was not answered in time, send another one with half the TTL (SHUFFLE-3)."""
+        """If the last SHUFFLE was not answered in time and its TTL is above 0, send another one with half the TTL
+        (SHUFFLE-3)."""
         if self._open is not None and self._open.due <= self._shell.now:
             ttl = self._open.ttl
             self._open = None
@@ -251,8 +253,8 @@ class Upkeep(TopicPart):
             self._shrink()
 
     def _look_around(self) -> None:
-        """Ask discovery for contacts, or a random neighbour for nodes, if there are too few passive peers
-        (UPKEEP-2)."""
+        """If this node must join or has no passive peers, ask discovery for contacts. If it has few passive peers,
+        ask a random neighbour for nodes (UPKEEP-2)."""
         if self._join_protocol.must_join or not self._views.passive:
             self._join_protocol.find_contacts()
         elif len(self._views.passive) < self._target_sizes.active_size:
@@ -260,7 +262,8 @@ class Upkeep(TopicPart):
             self._join_protocol.ask_for_nodes(self._views.choose(Purpose.NODES, neighbours))
 
     def _shrink(self) -> None:
-        """Drop links until there are A, in the two steps of UPKEEP-3. Links to neighbours without a REPLY stay."""
+        """Drop links in the two steps of UPKEEP-3, until there are A or no other link may be dropped. Links to
+        neighbours without a REPLY stay."""
         replies = {peer: part for peer, part in (self._replies or {}).items() if peer in self._views.active}
         self._replies = None
         views = self._views
@@ -302,7 +305,8 @@ class Upkeep(TopicPart):
             self._neighbours.request(closest, random=False, replaces=farthest)
 
     def _measure(self) -> None:
-        """Ping neighbours whose RTT was not measured. If there are none, ping random neighbours."""
+        """Ping some neighbours whose RTT was not measured or, if there are none, random neighbours. Do nothing if
+        C_near is 0."""
         if not self._target_sizes.near_links:
             return
         active = self._views.active

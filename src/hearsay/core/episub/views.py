@@ -12,8 +12,9 @@ Sizes"):
   noticed and replaced (GoCast, 2.2; the spec's "the neighbors are reordered by RTT and the closest ones are
   considered the near nodes").
 * VIEW-3: RTT is smoothed: after the first sample, each new one has a weight of one eighth.
-* SKETCH-1: N is the estimated number of nodes. C_rand = log10 N, rounded, at least 1. A = C_rand + `size_constant`;
-  the number of near links is `size_constant`. P = `passive_factor` · A. C_rand and A are at most `active_limit`.
+* SKETCH-1: N is the estimated number of nodes. C_rand = log10 N, rounded, at least 1. A = C_rand + `size_constant`.
+  C_rand and A are at most `active_limit`. The number of near links is A − C_rand. P = `passive_factor` · A. Until the
+  first shuffle, the sizes are those of the parameters.
 
 The estimate uses a k-minimum-values sketch of the node keys (Bar-Yossef and others 2002): every node stores the k
 smallest hashes of node keys that it has received. If the k-th smallest of 2⁵⁶ possible values is v, there are about
@@ -301,7 +302,8 @@ class Context:
         return self.sequence.next(self.shell.now)
 
     def reply_due(self) -> Micros:
-        """Return the end of a wait for an answer that begins now, and set the alarm EXPIRE for that time."""
+        """Return the end of a wait for an answer that begins now, and set the alarm EXPIRE for that time, unless it
+        is set for an earlier one."""
         due = self.shell.now + self.parameters.reply_timeout_ms * 1000
         self.agenda.set_earliest(Task.EXPIRE, self.topic, due)
         return due

@@ -7,7 +7,7 @@ SHUFFLE) names its source and has the source's sequence number.
 The spec's GOSSIP has no class here: it is a `Message` with a hop count (`Message.hops`). On the wire, one kind of
 control part encodes all classes, see `docs/reference/wire.md`. The views of a node are its active list, which has its
 neighbours, and its passive list of other known peers. A TTL is the number of times that a message may still be
-forwarded.
+forwarded; a LEAVE may be forwarded more often.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class EpisubJoin:
-    """`peer` wants to join the overlay. Each receiver accepts `peer` or forwards the JOIN to a random neighbour."""
+    """`peer` wants to join the overlay. A receiver accepts `peer` or, if `ttl` is above 0, forwards the JOIN to a
+    random neighbour."""
 
     topic: TopicId
     peer: PeerId
@@ -80,7 +81,7 @@ class Neighbor:
 
     `random` is True for a link to a random peer, False for a link to a near peer. The sender has `links` links, of
     which `random_links` are random. `rtt_us` is the round-trip time between the two nodes, or 0 if the sender has not
-    measured it. `peers` is the sender's active list in a REPLY.
+    measured it. `peers` is the sender's active list in a REPLY, without the receiver.
     """
 
     topic: TopicId
@@ -113,9 +114,10 @@ class EpisubLeave:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """`peer` sends some peers of its views. The last receiver answers with about as many peers (`ShuffleReply`).
+    """`peer` sends some peers of its views. The last receiver answers with peers of its passive list
+    (`ShuffleReply`).
 
-    Receivers estimate the number of nodes from `sketch` (`core/episub/views.py`).
+    From `sketch`, the last receiver estimates the number of nodes (`core/episub/views.py`).
     """
 
     topic: TopicId

@@ -28,7 +28,8 @@ class PartialPeer:
     received: bytes | None = None
     """The last metadata from the peer; None if it has sent none."""
     sent: bytes | None = None
-    """The last metadata that the router sent to the peer; None if it has sent none."""
+    """The last metadata that the router sent to the peer; None if it has sent none, or if a partial message of the
+    group could not be sent to the peer after that."""
     note: object = None
     """The `note` that the application returned last for this peer and group; None if there is none, or if a partial
     message of the group could not be sent to the peer after that."""

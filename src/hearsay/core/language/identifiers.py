@@ -1,7 +1,7 @@
 """Names of peers, topics and messages. The core only hashes, compares and measures such names.
 
-All peers of a run have names of one type; so do all topics, and so do all messages. In the simulator, all names are
-integers. In a node, peers and messages have byte strings as names, and topics have texts.
+All peers of a run have names of one type; so do all topics, and so do all messages. Names of topics are texts. Names
+of peers and messages are integers in the simulator, and byte strings in a node.
 """
 
 from __future__ import annotations

@@ -233,7 +233,8 @@ class Gossip:
                 self._shell.outbox.ihave(targets, topic, ids)
 
     def forget_requests(self, tick: int) -> None:
-        """Reset the counts of requested ids at the end of a heartbeat, and forget old requests."""
+        """At the end of a heartbeat, reset the counts of requested ids, and forget old requests. Every
+        `missing_window_heartbeats`, also reset the counts for `graft_on_missing`."""
         if self._news and tick % self._parameters.missing_window_heartbeats == 0:
             self._news.clear()
         self._asked_of.clear()

@@ -196,8 +196,8 @@ class Mesh:
         return self.standing.among(found, self.standing.may_be_in_mesh)
 
     def obey_backoff(self, peer: PeerId, prune: Prune) -> None:
-        """Begin the backoff that a peer's PRUNE names, or `prune_backoff_ms` if the PRUNE names none. Do nothing if
-        backoffs are off."""
+        """Begin the backoff that a peer's PRUNE names, or `prune_backoff_ms` if the PRUNE names none or 0; at most
+        `max_backoff_ms`. Do nothing if backoffs are off."""
         parameters = self.parameters
         if parameters.prune_backoff_ms:
             backoff = received_backoff(
@@ -209,7 +209,8 @@ class Mesh:
             self.backoffs.start(prune.topic, peer, self.shell.now, backoff)
 
     def send_prune(self, peer: PeerId, topic: TopicId, backoff_ms: int, others: tuple[PeerInfo, ...] = ()) -> None:
-        """Send a PRUNE to a peer. If backoffs are on, begin the backoff that the PRUNE names."""
+        """Send a PRUNE to a peer. If backoffs are on, begin a backoff of `backoff_ms`, even if the peer speaks 1.0
+        and the PRUNE names none."""
         if self.parameters.prune_backoff_ms:
             self.backoffs.start(topic, peer, self.shell.now, backoff_ms * 1000)
         self._put_prune(peer, topic, backoff_ms * 1000, others)

@@ -5,9 +5,9 @@ Rules (r1; v1.1; go):
 * MESH-3: `rules/mesh_rules.py` has the answers to a GRAFT. If a mesh accepts all peers until its upkeep (r1), an
   attacker can send GRAFTs from many peer ids between two heartbeats. Upkeep then chooses mostly among these peers. So
   with `full_mesh` = `refuse`, a full mesh refuses GRAFTs (v1.1, go).
-* MESH-6: With `accept_exchange` the router dials peers that a PRUNE names: at most `exchange_dials` of one PRUNE, or
-  `exchange_peers` if `exchange_dials` is 0. Between two heartbeats it dials at most `MAX_DIALS` such peers (in go,
-  this number bounds the dials that wait). Each of these dials is reported (`NamedPeerDialled`).
+* MESH-6: With `accept_exchange` the router dials peers that a PRUNE of a joined topic names: at most `exchange_dials`
+  of one PRUNE, or `exchange_peers` if `exchange_dials` is 0. Between two heartbeats it dials at most `MAX_DIALS` such
+  peers (in go, this number bounds the dials that wait). Each of these dials is reported (`NamedPeerDialled`).
 """
 
 from __future__ import annotations
@@ -168,8 +168,9 @@ class MeshRequests:
         """Return `prune`, or another kind of PRUNE if the PRUNE must, or must not, name other peers.
 
         With `exchange_always` every PRUNE that has a backoff names other peers. Otherwise a PRUNE to a peer with a
-        negative score names none. With parameters of 1.1, the PRUNEs in answer to an RPC with a misplaced GRAFT
-        (`Mesh.hides_peers`) name none either, so that an attacker learns nothing from them (go).
+        negative score names none. With parameters of 1.1, the PRUNEs in answer to an RPC with a misplaced GRAFT name
+        none either, so that an attacker learns nothing from them (go). For this, a misplaced GRAFT sets
+        `Mesh.hides_peers`, and removes the names from the PRUNEs that are in the outbox for the peer.
         """
         if self._parameters.exchange_always:
             return EXCHANGE_PRUNE if prune == BACKOFF_PRUNE else prune

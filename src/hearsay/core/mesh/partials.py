@@ -25,8 +25,8 @@ router chooses the peers. The router keeps its state of each group and peer for 
 * PARTIAL-8: A group is remembered for `partial_group_heartbeats` after the application published in it, or after a
   peer opened it (go 3, rust 5). New metadata of a peer replace its earlier metadata; a message without metadata
   changes nothing. If a partial message could not be sent, the router forgets which metadata it sent to this peer in
-  the group. The state of a peer is removed when its connection ends, and the groups of a topic when the topic is
-  left.
+  the group. The state of a peer is removed when its connection ends, and the groups of a topic when the topic is left
+  or the application ends the use of partial messages in it.
 * PARTIAL-9: A peer opens a group by the first partial message of the group. In a topic, at most `max_peer_groups`
   groups are opened by peers, and at most `max_groups_per_peer` by one peer (go: 255 and 8). When the application
   publishes a group to all peers, the group no longer counts as opened by a peer. When it only answers some peers, the

@@ -262,9 +262,10 @@ class Standing:
     def duplicate(self, peer: PeerId, message: Message) -> None:
         """Note a later copy of a message. A copy of the router's own message is rejected.
 
-        If ids do not depend on content, an author can publish two messages with the same id. A peer that sends the
-        second message gets neither blame nor credit in its score: the peer does not know the message that was
-        validated here.
+        If ids do not depend on content, an author can publish two messages with the same id. While the first message
+        is being validated, or after it was rejected, a peer that sends the second message gets neither blame nor
+        credit in its score: the peer does not know the message that was validated here. After the first message was
+        accepted, the second one counts as a copy of it.
         """
         if message.source == self._shell.node:
             self.reject(peer, message, Reason.SELF_ORIGIN)

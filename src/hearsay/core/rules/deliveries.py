@@ -9,9 +9,9 @@ message is the peer that sent the first copy. A member is a peer in the mesh of 
   longer than a round trip, a peer gets credit for echoing a message.
 * DELIVERY-3: A peer gets credit for at most one later copy of a message. It is blamed for each copy that comes after
   the application has rejected the message.
-* DELIVERY-4: If the application rejects a message, the first peer is blamed (P4). Each other peer that sent a copy
-  before the verdict is blamed too, and each peer that sends a copy after the verdict. With jvm only members are
-  blamed for later copies.
+* DELIVERY-4: If the application rejects a message, the first peer is blamed (P4). Each peer that sent a later copy
+  before the verdict is blamed for one such copy, and each peer that sends a copy after the verdict is blamed for that
+  copy. With jvm only members are blamed for later copies.
 * DELIVERY-5: If the signature is bad or missing, or if a peer sends the router's own message back, the peer is blamed
   at once. The record does not change, since another copy may be valid.
 * DELIVERY-6: If a queue is full, if the sender is graylisted or gated, or if implementations differ on the signature,

@@ -26,7 +26,8 @@ Backoff:
 * BACKOFF-3: A PRUNE names the backoff in whole seconds, rounded up. A longer time is harmless. After a shorter time,
   a GRAFT of the peer could come before the end of the router's own backoff.
 * BACKOFF-7: A GRAFT in backoff is misbehaviour. A GRAFT within `graft_flood_ms` after the PRUNE counts twice, since
-  differences of clocks cannot explain it.
+  differences of clocks cannot explain it. The time of the PRUNE is computed from the end of the backoff, as if each
+  backoff lasted `prune_backoff_ms` (go).
 * BACKOFF-8: With `early_graft_ms`, a GRAFT is accepted shortly before the end of a backoff, since the sender's clock
   may differ (nim).
 * BACKOFF-4: A received backoff lasts `max_backoff_ms` at most. A PRUNE that names no backoff, or a backoff of 0,
@@ -117,7 +118,7 @@ def is_early_of_us(now: int, until: int, slack: int) -> bool:
 
 def is_flood(now: int, until: int, backoff: int, flood: int) -> bool:
     """Return True if an early GRAFT comes less than `flood` microseconds after the PRUNE that began the backoff
-    (BACKOFF-7). `backoff` is the length of the backoff, `until` its end."""
+    (BACKOFF-7). `backoff` is the assumed length of the backoff, `until` its end."""
     return now < until - backoff + flood
 
 

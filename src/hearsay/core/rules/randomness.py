@@ -170,7 +170,8 @@ class Randomness:
 
 
 def sample(state: int, candidates: Sequence[T], count: int) -> list[T]:
-    """Return a random sample of `count` candidates in the given order; all candidates if there are no more.
+    """Return a random sample of `count` candidates in the given order; all candidates if there are no more, none if
+    `count` is 0 or less.
 
     `candidates` must be in ascending order, so that equal sets give equal samples. `state` is a draw.
     """

@@ -60,8 +60,8 @@ Thresholds (STANDING-1 has the exceptions for direct peers):
 * THRESHOLD-1: A peer with a score below 0 is pruned from meshes, by a PRUNE that names no other peers (jvm: that
   names some). It is not grafted, its GRAFTs are refused, and no PRUNE names it.
 * THRESHOLD-2: A peer below `gossip` gets no IHAVE, and its IHAVE and IWANT are ignored.
-* THRESHOLD-3: A peer below `publish` gets none of the router's own messages, unless it is a mesh member. A heartbeat
-  removes it from fan-outs.
+* THRESHOLD-3: A peer below `publish` gets none of the router's own messages, unless it is a mesh member, or in a
+  fan-out until the next heartbeat, which removes it there.
 * THRESHOLD-4: The RPCs of a peer below `graylist` are ignored (JUDGE-1).
 * THRESHOLD-5: If a peer with a score of `accept_exchange` or more names peers in a PRUNE, the router dials them.
 * THRESHOLD-6: A mesh whose median score is below `opportunistic_graft` grafts some peers with better scores (KEEP-5).

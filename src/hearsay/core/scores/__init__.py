@@ -17,14 +17,18 @@ router calls them as follows:
 | a later copy of a message comes | `duplicate` of `Scorer`, `Gater` and `IwantPromises` |
 | the router sends an IWANT | `IwantPromises.ask` |
 | a heartbeat, before the upkeep of meshes | `IwantPromises.take_broken`, and for each peer `Scorer.penalise` |
-| a GRAFT in backoff | `Scorer.penalise` |
+| a GRAFT in backoff or, with nim, of a direct peer; a late extensions control | `Scorer.penalise` |
+| messages to a peer could not be sent | `Scorer.penalise_slow` |
+| the application finds parts of a peer useful, or invalid | `Scorer.credit`, or `Scorer.blame` |
+| the application scores a peer | `Scorer.set_application_score` |
+| a topic gets parameters | `Scorer.set_topic_parameters` and `Gater.weigh` |
 | every `decay_interval_ms` of the score | `Scorer.refresh` |
 | every `decay_interval_ms` of the gater | `Gater.refresh` |
 
 When a refresh and a heartbeat are due at the same microsecond, the refresh comes first (rust), so that the heartbeat
 uses current times in meshes. Then the heartbeat takes the broken promises. It reads each score once and uses this
-value until its end. Times are in microseconds and never decrease. A router's deadline must not be later than the next
-refresh.
+value until its end, except for gossip (STANDING-2). Times are in microseconds and never decrease. A router's deadline
+must not be later than the next refresh.
 
 Modules import from left to right: `declarations` → `score_parameters`, `promises` → `records`, `gater` → `scorer` →
 `named_sets`. Decisions are in `core.rules`.

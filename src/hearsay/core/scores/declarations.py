@@ -39,10 +39,10 @@ class Validation(StrEnum):
     """Rule that decides which parameters of a set must be given."""
 
     ATOMIC = "atomic"
-    """All parameters of all groups."""
+    """Those of PARAMETERS-2, in all groups."""
     SELECTIVE = "selective"
-    """Only the parameters of groups that are in use; a group whose parameters are all 0 is off (go's "skip atomic
-    validation")."""
+    """Those of PARAMETERS-2, but only in groups that are in use; a group whose parameters are all 0 is off (go's
+    "skip atomic validation")."""
 
 
 class MeshTimes(StrEnum):
@@ -131,7 +131,7 @@ MIN_INTERVAL_MS = 1_000
 
 
 def amount(default: float = 0.0) -> Any:
-    """Return a field for a number of 0 or more: a weight, or a cap or threshold of a counter."""
+    """Return a field for a number of 0 or more: a weight, a cap or a threshold."""
     return number(0, MAX_COUNT, default)
 
 

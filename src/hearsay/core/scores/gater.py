@@ -1,7 +1,7 @@
 """The gater: its parameters (the table `[router.gater]`) and its counts by address (rules: `rules/gater.py`).
 
 * PARAMETERS-10: All parameters with the default 0 must be given. The weights of ignored and rejected messages are at
-  least 1.
+  least 1, `decay_interval_ms` and `quiet_ms` at least a second.
 """
 
 from __future__ import annotations

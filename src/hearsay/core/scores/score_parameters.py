@@ -343,7 +343,8 @@ def topic_tables(given: object, wrong: list[Violation]) -> Iterator[tuple[str, s
 def _read(
     kind: type[P], values: Mapping[str, object], prefix: str, interval: int, zero: float, wrong: list[Violation]
 ) -> P | None:
-    """Return the parameters in a table. If they are invalid, add violations to `wrong` and return None.
+    """Return the parameters in a table, and add violations to `wrong`. Return None if the parameters are invalid even
+    without the decays that could not be converted.
 
     `prefix` precedes the names of fields in violations. `with_decays` needs `interval` and `zero` to convert decays.
     """

@@ -3,7 +3,8 @@
 Topics without parameters have no counters. There is no clock and no randomness: callers pass the time in
 microseconds, which never decreases. Events of disconnected peers may come late, so calls about unknown peers, or
 about topics without parameters, have no effect on scores. But `set_application_score` for an unknown peer takes
-effect when the peer connects. The order of calls about different peers does not matter.
+effect when the peer connects. Among calls at the same time, the order of those about copies of different peers does
+not matter unless a limit is reached.
 """
 
 from __future__ import annotations
@@ -209,8 +210,8 @@ class Scorer:
     def score(self, peer: PeerId, now: Micros) -> float:
         """Return the score of a peer; 0 for an unknown peer.
 
-        The score is cached until a counter of the peer or the number of peers at an address changes. With
-        `MeshTimes.NOW` it is not cached.
+        The score is cached until a counter of the peer, the application's score of the peer, the parameters of a
+        topic, or the addresses of any peer change. With `MeshTimes.NOW` it is not cached.
         """
         found = self._peers.get(peer)
         if found is None:

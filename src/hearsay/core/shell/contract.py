@@ -1,7 +1,8 @@
 """The rules that callers of a router must follow, and the errors of callers and of routers.
 
-A router may come from another package. The text of an error in it (`describe_error`) names a place in that package's
-code: the innermost frame of the traceback that is neither in Hearsay nor in a library."""
+A router may come from another package. The text of an error in it (`describe_error`) names the innermost frame of the
+traceback that is neither in Hearsay nor in a library, usually a place in that package's code. A package in
+`site-packages` counts as a library."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def check(shell: Shell, strategy: Strategy, event: OtherEvent, now: Micros) -> N
         case Leave() if event.topic not in shell.joined:
             raise UsageError(f"topic {_REPR.repr(event.topic)} is not joined")
         case DirectPeerChosen() | MessageRefused() if strategy.scoring is None:
-            raise UsageError(f"{_shown(event, event.peer)}: this router does not score its peers")
+            raise UsageError(f"{_shown(event, event.peer)}: this router has neither scores nor direct peers")
         case DirectPeerChosen() | MessageRefused() if event.peer == shell.node:
             raise UsageError(f"{_shown(event, event.peer)}: this peer is the router itself")
         case PeerRated() | TopicScored():

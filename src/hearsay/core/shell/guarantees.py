@@ -131,8 +131,8 @@ class MeshPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPromise:
-    """A PRUNE in either direction begins a backoff. Before its end, the router sends the peer no GRAFT, and accepts
-    no GRAFT from the peer. All times are in microseconds."""
+    """A PRUNE of the router that names a backoff, and each PRUNE of a peer in a joined topic, begin a backoff. Before
+    its end, the router sends the peer no GRAFT, and accepts no GRAFT from the peer. All times are in microseconds."""
 
     unnamed_us: Micros
     """Length of the backoff that begins with a peer's PRUNE that names no backoff."""
@@ -175,7 +175,8 @@ class StandingPromise:
     gossip: float
     """A peer with a lower score gets no IHAVE, and no answer to its IWANT."""
     publish: float
-    """A peer with a lower score gets none of the router's own messages, unless it is a mesh member."""
+    """A peer with a lower score gets none of the router's own messages, unless it is a mesh member, or in a fan-out
+    until the next heartbeat."""
     graylist: float
     """From a peer with a lower score, the router handles at most subscriptions. Since it ignores the peer's GRAFTs
     and PRUNEs, one of the two nodes may assume a mesh link that does not exist."""
@@ -186,8 +187,8 @@ class StandingPromise:
     """True if a PRUNE to a peer with a negative score may name other peers."""
     degree_low: int
     degree_out: int
-    """A mesh of `degree_low` or more members has at least `degree_out` members that this node dialled, unless no
-    other dialled peer may be grafted."""
+    """After a heartbeat, a mesh of `degree_low` or more members has at least `degree_out` members that this node
+    dialled, unless no other dialled peer may be grafted."""
     direct: Set[PeerId]
     """The direct peers, a live view. They are in no mesh, and the thresholds above do not apply to them."""
     asking: AskingPromise
@@ -201,7 +202,8 @@ class OverlayPromise:
     """True if the eager links of a topic become a spanning tree of all nodes in the topic."""
     only_tried_leave: bool
     """True if the router removes a peer from the passive list only after an attempt to reach the peer, or because the
-    peer becomes a neighbour, leaves the topic, or makes room for another peer."""
+    peer becomes a neighbour, leaves the topic, or makes room for another peer. When the router itself leaves the
+    topic, it removes all peers."""
     ping_answer_us: Micros
     """Maximum time in microseconds that a neighbour remains one after a ping that it does not answer."""
     recovery_us: Micros

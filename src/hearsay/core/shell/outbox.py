@@ -128,7 +128,8 @@ class Outbox:
         between calls of `handle`."""
 
     def forward(self, peers: Iterable[PeerId], message: Message, via: Via, received_from: PeerId | None) -> None:
-        """Send a message to each of `peers`, in ascending order, except to its author and to `received_from`."""
+        """Send a message to each of `peers`, which ascend, except to its author, to `received_from`, and to peers for
+        which the message is in the outbox already."""
         receivers = [peer for peer in peers if peer != received_from and peer != message.source]
         if not self.entries:
             rpc, vias = _rpc((), (message,)), (via,)

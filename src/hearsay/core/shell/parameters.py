@@ -1,8 +1,9 @@
 """Validated, frozen parameters of routers and scores, and presets, which are named sets of them.
 
 A field declares its range or its choices together with its default; `cross_rules` states conditions between fields.
-All errors are reported at once, each with the field, the value and the rule, so that the author of a scenario file
-sees all its errors together. Times are integers in milliseconds, and their names end in `_ms`.
+All errors of single fields are reported at once, each with the field, the value and the rule, so that the author of a
+scenario file sees them together. Conditions between fields may be checked only when each field is valid. Times are
+integers in milliseconds, and their names end in `_ms`.
 
 A preset is a mapping from the names of parameters to values; presets are in the TOML files of `core/presets`. The
 values of a preset can depend on a number, the preset's argument. Users set the argument next to the parameters:
@@ -128,7 +129,8 @@ class Parameters:
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
         """Return an object with the values of a file, where a choice is a word and a table is a mapping.
 
-        Raise `ParameterError` with all violations; an unknown name is a violation, too.
+        Raise `ParameterError` with all violations; an unknown name is a violation, too. Rules between fields may
+        be checked only when all values are valid.
         """
         known = {declared.name: declared for declared in fields(cls)}
         wrong: list[Violation] = []
@@ -250,8 +252,9 @@ def broken_rule(declared: Field[Any], value: object) -> str | None:
 
 
 def _plain_as_declared(declared: Field[Any], value: object) -> object:
-    """Return a value of a file in the type of its field: the member for a word, a tuple for a list, an object for a
-    table. Return an invalid value unchanged; a table with violations raises `ParameterError`."""
+    """Return a value of a file in the type of its field: the member for a word, a tuple for a list, a float for a
+    decimal, an object for a table. Return an invalid value unchanged; a table with violations raises
+    `ParameterError`."""
     rules = declared.metadata
     if "table" in rules and isinstance(value, Mapping):
         return rules["table"].from_mapping(cast("Mapping[str, object]", value))

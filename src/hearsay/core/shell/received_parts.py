@@ -112,10 +112,12 @@ class SubscriptionFilter:
         return self._matches is not None and isinstance(topic, str) and self._matches(topic) is not None
 
     def accept(self, shell: Shell, sender: PeerId, rpc: Rpc) -> Rpc:
-        """Return the RPC with only the subscriptions that the router may use, and report the others as dropped.
+        """Return the RPC without the subscriptions to topics that the router may not use, and report these as
+        dropped.
 
-        With `allowed_topics`, the result has at most one subscription for each topic. If the RPC has too many
-        subscriptions, the result is empty, and all its parts are reported as dropped.
+        With `allowed_topics`, the result has at most one subscription for each topic; those that repeat or cancel
+        each other are not reported. If the RPC has too many subscriptions, the result is empty, and all parts of the
+        RPC are reported as dropped.
         """
         changes = rpc.subscriptions
         if 0 < self._max_per_rpc < len(changes):

@@ -2,9 +2,9 @@
 
 Rules, with their sources:
 
-* SHELL-1: Each peer that connects gets a hello with all subscriptions of this node, and all peers get each change of
-  the subscriptions. The subscriptions of a peer are remembered until the peer disconnects (r1, "ambient peer
-  discovery"; guide, "Subscribing and unsubscribing").
+* SHELL-1: With `hello`, each peer that connects gets a hello with all subscriptions of this node, and all peers get
+  each change of the subscriptions. The subscriptions of a peer are remembered until the peer disconnects (r1,
+  "ambient peer discovery"; guide, "Subscribing and unsubscribing").
 * SHELL-2: A router uses only the first copy of a message. Its id is marked as seen, and the application validates the
   message if `validate` is set. Only an accepted message is cached, gossiped, forwarded and delivered (guide, "Sending
   messages"). `core/rules/message_rules.py` has these decisions.
@@ -325,14 +325,16 @@ class Router:
         return router_state(self, self.strategy)
 
     def state_size(self, now: Micros) -> StateSize:
-        """Return the number of entries of the state at the time `now`, and their bytes."""
+        """Return the number of entries of the state at the time `now`, and their bytes. A later call must not have an
+        earlier time."""
         self.now = now
         return size_of_state(self, self.strategy, now)
 
     def scores(self, now: Micros) -> Iterable[tuple[PeerId, ScoreParts]]:
         """Return the scores of the connected peers, ascending; empty if the router keeps no scores.
 
-        With the parameter `mesh_times` = "now", the scores include the time in the mesh until `now`.
+        With the parameter `mesh_times` = "now", the scores include the time in the mesh until `now`. A later call
+        must not have an earlier time.
         """
         self.now = now
         return self.strategy.scores()

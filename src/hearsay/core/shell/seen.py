@@ -10,7 +10,7 @@ only the first copy of a message. There are two kinds of caches:
 * SEEN-3: Both hold at most `limit` ids, and use at most `max_bytes` of memory unless that is 0; the oldest id is
   removed first.
 
-Ids are added in the order of time, so the oldest id is the first in a queue and its removal takes constant time. Most
+Ids are added in the order of time, so the oldest id is the first in a queue and is found without a search. Most
 received messages are duplicates, so the shell looks their ids up in `known` directly, and calls `expire` only when an
 id may expire.
 

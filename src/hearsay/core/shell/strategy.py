@@ -299,7 +299,8 @@ class PeerScoring(Protocol):
         downwards."""
 
     def accepts_from(self, peer: PeerId) -> bool:
-        """Return whether the router handles messages of a peer now. Drivers call this before expensive checks."""
+        """Return whether a peer is direct or not graylisted; if not, the router ignores its messages now. Drivers
+        call this before expensive checks."""
         ...
 
     def trusts_exchange_of(self, peer: PeerId) -> bool:
