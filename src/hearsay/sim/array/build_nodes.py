@@ -269,7 +269,7 @@ def _set_addresses(arrays: Arrays, plan: Plan) -> None:
 
 
 def _set_clusters(arrays: Arrays) -> None:
-    """Set CLUSTERS if some router uses 1.1 and nodes get few messages (`_SPARSE`).
+    """Set CLUSTERS if USES_11 is set and nodes get few messages (`_SPARSE`).
 
     With CLUSTERS each message has a column of its own, and the columns of a topic's messages are next to each other.
     So a node touches only the memory for messages of its topics.

@@ -105,7 +105,7 @@ class ArrayEngine:
             self._begin_check()
         self._work = _smallest_entry(self.arrays)
         self.step_us: Micros = max(1, self._end_us // _STEPS)
-        """The simulated time between two calls of `progress`. The caller may change it at any time."""
+        """The simulated time between two calls of `progress`, approximately. The caller may change it at any time."""
         self.stop_requested = False
         """The caller may set it, from any thread, to end the run early."""
         self.complete = False
@@ -132,7 +132,8 @@ class ArrayEngine:
     def run(self, progress: Callable[[Micros], None] | None = None) -> bool:
         """Run to the end; return False if a requested stop ended the run early.
 
-        The engine calls `progress` with the simulated time after each step of the run.
+        The engine calls `progress` with the simulated time after each step of the run except the last. Raise
+        `CapacityExceeded` if an array that fills during the run is full.
         """
         self._run(progress)
         self._work(self.arrays.world, DRAIN, 0)
@@ -225,8 +226,8 @@ class ArrayEngine:
         w[at.COLUMNS] = 2 * columns
 
     def _make_room_for_links(self) -> None:
-        """Free the links that are no longer used. If fewer than a quarter of all links are free then, or fewer than
-        LINKS_WANTED, enlarge the arrays of links."""
+        """Free the links that are no longer used. If that frees at most a quarter of all links, or if fewer than
+        LINKS_WANTED links are unused then, enlarge the arrays of links."""
         w = self.arrays.world
         self._work(w, COLLECT, 0)
         spare = w[at.LINKS_SPARE]

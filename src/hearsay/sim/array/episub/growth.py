@@ -116,8 +116,8 @@ def _ask_others(w: World, th: int, now: int, node: int, topic: int, tried: int) 
 
 @with_overlay
 def _choose_peers(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Push as many link requests onto `frames` as links are missing. The one to send first is pushed last. If no peer
-    is left to ask, look for more peers."""
+    """Push up to as many link requests onto `frames` as links are missing. The one to send first is pushed last. If
+    no peer is left to ask, look for more peers."""
     line = overlays(w)[node, topic]
     short = line[SIZE_ACTIVE] - line[ACTIVE_COUNT] - size_of(w, node, line[REQUESTS])
     if short <= 0:

@@ -157,7 +157,8 @@ def on_get_nodes(w: World, th: int, now: int, node: int, topic: int, sender: int
 
 @with_overlay
 def on_nodes(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Add the peers of a NODES and its sender to the passive list, and send JOINs if links are missing."""
+    """Add the peers of a NODES and its sender to the passive list, and send JOINs if links are missing. Do nothing if
+    the node does not wait for the NODES."""
     if place_of(w, node, topic, ASKED_NODES, sender) < 0:
         return
     count = peers_within(w, node, number_of_peers(w, at))
@@ -217,7 +218,7 @@ def _send_join(w: World, th: int, now: int, node: int, topic: int, peer: int, tt
 def _next_start(w: World, th: int, now: int, node: int, topic: int, failed: int, ttl: int) -> int:
     """Return a random passive peer, which gets the JOIN that the peer `failed` did not answer.
 
-    Return -1 if no links are missing, there is no other peer, or the TTL is 0.
+    Return -1 if no random links are missing, there is no other peer, or the TTL is 0.
     """
     line = overlays(w)[node, topic]
     short = random_links(w, node, topic) + size_of(w, node, line[ATTEMPTS]) < line[SIZE_RANDOM]

@@ -267,8 +267,9 @@ def _set_next_due(w: World, now: int, node: int, topic: int, alarm: int, interva
 
 @with_overlay
 def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """End the link requests, JOINs and shuffles that were not answered in time. Set the alarm to the next end of a
-    wait."""
+    """End the link requests, JOINs, GETNODES and shuffles that were not answered in time. Refuse link requests of
+    peers that did not answer a ping in time. If the node has no neighbour then, ask for links. Set the alarm to the
+    next end of a wait."""
     start = control(w)[th, SCRATCH_USED]
     peer = first_overdue(w, now, node, topic, REQUESTS)
     while peer >= 0:
@@ -300,7 +301,8 @@ def _expire(w: World, th: int, now: int, node: int, topic: int) -> None:
 
 @with_overlay
 def _repeat_unsent(w: World, th: int, node: int, topic: int) -> None:
-    """Send DISCONNECT to the peers to which an ACCEPT, DISCONNECT or LEAVE could not be sent."""
+    """Send DISCONNECT to the peers to which an ACCEPT, DISCONNECT or LEAVE could not be sent, except to neighbours
+    and to peers that are no longer connected."""
     entries = pool(w)[lists.owner(w, node)]
     start = control(w)[th, SCRATCH_USED]
     place = overlays(w)[node, topic, UNSAID_TO]
@@ -406,7 +408,7 @@ def _fail_errand(w: World, th: int, now: int, node: int, peer: int, errand: int)
 @with_overlay
 def overlay_connected(w: World, th: int, now: int, node: int, slot: int) -> None:
     """Handle a new connection. Do the errands with the peer in topics to which it is known to subscribe. If the peer
-    does not speak episub, let all errands with it fail."""
+    does not speak episub, let all other errands with it fail."""
     peer = peers(w)[slot]
     dial_is_over(w, node, peer)
     for topic in range(w[TOPICS]):
@@ -508,8 +510,8 @@ def overlay_contacts(w: World, th: int, now: int, node: int, topic: int, count: 
 def overlay_unsent(w: World, th: int, now: int, node: int, slot: int, rpc: int) -> None:
     """Handle an RPC that could not be sent to the peer of a slot.
 
-    If it has an ACCEPT, end the link to the peer. If it has an ACCEPT, DISCONNECT or LEAVE, note the peer: it gets a
-    DISCONNECT in the next round of stabilisation.
+    Only parts about joined topics count. If one is an ACCEPT to a neighbour, end the link, and note the peer. If one
+    is a DISCONNECT or LEAVE, note the peer. A noted peer gets a DISCONNECT in the next round of stabilisation.
     """
     peer = peers(w)[slot]
     for topic in range(w[TOPICS]):

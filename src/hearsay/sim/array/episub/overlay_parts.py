@@ -210,7 +210,7 @@ def begin_sketch(w: World, node: int, topic: int) -> None:
 @with_overlay
 def age_sketch(w: World, node: int, topic: int) -> None:
     """Add 1 to the ages of all hashes, remove the hashes that are too old, and set the age of the node's own hash to
-    0. Do nothing with fixed sizes."""
+    0. Then set the sizes of lists by the new estimate. Do nothing with fixed sizes."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     entries = pool(w)[lists.owner(w, node)]
@@ -243,8 +243,8 @@ def write_sketch(w: World, th: int, node: int, topic: int) -> None:
 
 @with_overlay
 def merge_sketch(w: World, th: int, now: int, node: int, topic: int, first: int, end: int) -> None:
-    """Merge another node's sketch, the words from `first` to `end` of the arena, with the own one. Do nothing with
-    fixed sizes."""
+    """Merge another node's sketch, the words from `first` to `end` of the arena, with the own one. Then set the
+    sizes of lists by the new estimate, and shorten the passive list if necessary. Do nothing with fixed sizes."""
     if not parameter(w, node, IS_ESTIMATED):
         return
     for at in range(first, min(end, first + _SIZE)):

@@ -117,9 +117,9 @@ def _after_link_loss(w: World, th: int, now: int, node: int, topic: int) -> None
 
 @with_overlay
 def _on_leave(w: World, th: int, now: int, node: int, topic: int, sender: int, at: int) -> None:
-    """Handle a LEAVE. Remove its source, the node that leaves, from the passive list. If the source itself sent this
-    LEAVE, end the link to the source. Pass the LEAVE on if it removed an entry, came from the source, or has a TTL
-    above 0."""
+    """Handle a LEAVE, unless the node has received it before. Remove its source, the node that leaves, from the
+    passive list. If the source itself sent this LEAVE, end the link to the source. Pass the LEAVE on if it removed an
+    entry, came from the source, or has a TTL above 0."""
     source = peer_at(w, at, PartKind.LEAVE, 0)
     sequence = number(w, at, 1)
     line = overlays(w)[node, topic]

@@ -168,7 +168,8 @@ def neighbour_up(w: World, th: int, now: int, node: int, slot: int, topic: int) 
 
 @with_episub
 def neighbour_down(w: World, th: int, now: int, node: int, slot: int, topic: int, stays_in_overlay: bool) -> None:
-    """Remove a neighbour, and repair the tree (TREE-5). Do nothing if the peer is no neighbour.
+    """Remove a neighbour. If it was eager, repair the tree with GRAFTS_ALL (TREE-5). Do nothing if it is no
+    neighbour.
 
     If `stays_in_overlay` is False, the peer failed or left the topic.
     """
@@ -313,7 +314,8 @@ def _queue(w: World, node: int, topic: int, message: int, hops: int) -> None:
 @with_episub
 def accept_in_tree(w: World, th: int, now: int, node: int, sender: int, message: int, named: int) -> None:
     """Handle the first copy of a message, which the node has accepted: spread the message, and make a lazy sender
-    eager (TREE-2). `named` is the hops field of the copy, 0 if it has none."""
+    eager (TREE-2). If a peer announced the message with fewer hops, it may replace the sender (TREE-4). `named` is
+    the hops field of the copy, 0 if it has none."""
     topic = messages(w)[message, TOPIC]
     hops = hops_of_copy(named)
     announcers = take_announcers(w, node, topic, message)

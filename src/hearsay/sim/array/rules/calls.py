@@ -218,7 +218,10 @@ def call_timer(w: World, th: int, now: int, node: int) -> None:
 
 @kernel
 def _beat_and_decay(w: World, th: int, now: int, node: int) -> int:
-    """Do the decays and the heartbeat that are due; return the time at which the next one is due (STANDING-3)."""
+    """Do the decays and the heartbeat that are due; return the time at which the next one is due (STANDING-3).
+
+    First, send subscriptions that could not be sent before.
+    """
     times = more64(w)[node]
     if nodes32(w)[node, OWED] & UNANNOUNCED:
         send_again(w, th, now, node, UNANNOUNCED)

@@ -254,9 +254,9 @@ def check_backoff(w: World, th: int, now: int, node: int, slot: int, topic: int,
 
 @with_checks
 def check_sending(w: World, th: int, now: int, node: int) -> None:
-    """Check the parts in the outbox before a call sends them, and note the backoffs that PRUNEs name.
+    """Check the messages, IHAVEs and GRAFTs in the outbox before a call sends them.
 
-    Control parts of episub are not checked.
+    Note the backoffs that PRUNEs name. IHAVEs and GRAFTs of episub are not checked.
     """
     line = control(w)[th]
     entries = outbox(w)[th]

@@ -344,9 +344,10 @@ def on_subscription(w: World, th: int, now: int, node: int, slot: int, topic: in
 
 @kernel
 def _refusal(w: World, node: int, slot: int, topic: int) -> int:
-    """Return the limit that a new subscription exceeds, OVER_LIMIT or THROTTLED; otherwise ACCEPTED (SHELL-6).
+    """Return the reason to refuse a new subscription, OVER_LIMIT or THROTTLED; otherwise ACCEPTED (SHELL-6).
 
-    OVER_LIMIT: the peer has too many subscriptions. THROTTLED: those of all peers take too much memory.
+    OVER_LIMIT: the peer has too many subscriptions, or they take too much memory. THROTTLED: those of all peers take
+    too much memory, and the router has not joined the topic.
     """
     most = parameter(w, node, MAX_SUBSCRIPTIONS)
     most_bytes = parameter(w, node, MAX_BYTES_OF_PEER)

@@ -309,7 +309,8 @@ def _kind_of_prune(w: World, th: int, node: int, slot: int, reason: int, prune: 
     """Return the kind of PRUNE that answers a GRAFT; `prune` is the kind that `graft_answer` returned.
 
     With 1.1, if a GRAFT is refused and the reason is not a full mesh, no PRUNE that answers the same RPC names other
-    peers. With EXCHANGE_ALWAYS, every PRUNE that has a backoff names other peers.
+    peers. Nor does a PRUNE to a peer whose score is negative. With EXCHANGE_ALWAYS, every PRUNE that has a backoff
+    names other peers.
     """
     if not parameter(w, node, HAS_11):
         return prune

@@ -228,7 +228,8 @@ def publish_parts(w: World, th: int, node: int, message: int, to: int, routed: i
 def _send_parts(w: World, th: int, node: int, topic: int, group: int, slot: int, gossip: bool) -> None:
     """Send a peer the parts that it wants, and the application's claim if that is news for the peer (PARTIAL-2).
 
-    If there are neither parts nor news, send nothing. `gossip`: the partial message is sent as gossip.
+    If there are neither parts nor news, send nothing, but note the peer all the same. `gossip`: the partial message
+    is sent as gossip.
     """
     settings = part_topics(w)[topic]
     line = note_peer(w, group, peers(w)[slot])

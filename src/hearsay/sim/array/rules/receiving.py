@@ -391,7 +391,7 @@ def _receive_tree_parts(w: World, th: int, now: int, node: int, slot: int, rpc: 
 
 @with_overlay
 def _refuse_overlay_parts(w: World, th: int, now: int, node: int, sender: int, rpc: int) -> None:
-    """Record the parts of episub in an RPC as ignored, because the router is not episub."""
+    """Record the parts about overlays in an RPC as ignored, because the router is not episub."""
     room = parameter(w, node, MAX_CONTROL)
     for index in range(arena(w)[rpc]):
         kind = words_at(w, part_place(rpc, index))[PART_KIND]

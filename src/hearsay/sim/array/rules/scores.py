@@ -320,7 +320,8 @@ def count_graft(w: World, now: int, node: int, slot: int, topic: int) -> None:
 def count_prune(w: World, now: int, node: int, slot: int, topic: int, member: bool) -> None:
     """Update the counters of a peer that leaves the mesh or, if `member` is False, sends PRUNE after it has left.
 
-    If its mesh deliveries were expected, their deficit counts as a mesh failure. Rules: ACTIVE-3, ACTIVE-4.
+    If its mesh deliveries were expected, their deficit counts as a mesh failure; if `member` is False, only with
+    SECOND_PRUNE. Rules: ACTIVE-3, ACTIVE-4.
     """
     if not _is_counted(w, node, topic) or not is_present(w, slot):
         return

@@ -190,7 +190,10 @@ _SEEN_AHEAD, _NODES_AHEAD, _SLOTS_AHEAD = 64, 32, 16
 
 @kernel
 def run_share(w: World, th: int) -> None:
-    """Handle the events of the blocks of nodes that a thread owns. Without LOOKAHEAD, thread 0 handles all events."""
+    """Handle the events of the blocks of nodes that a thread owns. Without LOOKAHEAD, thread 0 handles all events.
+
+    With NETWORK_STARTS, first make the first connections of the thread's nodes.
+    """
     if w[NETWORK_STARTS]:
         connect_quietly(w, th)
     if w[LOOKAHEAD]:

@@ -164,7 +164,8 @@ def dial(w: World, th: int, now: int, node: int, target: int) -> None:
 
 @with_links
 def has_room_for_links(w: World, links: int) -> bool:
-    """Return whether there is room for `links` new links and their slots."""
+    """Return whether there is room for `links` new links and their slots. Return False also if `senders` needs more
+    words (WIDEN_FROM)."""
     if w[LINKS_USED] + links > w[LINKS] + w[LINKS_SPARE] or w[MOST_SLOTS] > w[WIDEN_FROM]:
         return False
     return 2 * w[SLOTS_USED] + 4 * links <= w[SLOTS]
@@ -259,8 +260,8 @@ def open_link(w: World, th: int, now: int, node: int, link: int) -> None:
 
 @with_links
 def close_link(w: World, th: int, now: int, node: int, link: int) -> None:
-    """Close a link, and notify the router of its source. If no newer link to the peer exists, remove the slot, or in
-    a run that stores scores of disconnected peers, the link from the slot."""
+    """Close a link, and notify the router of its source. If no newer link to the peer exists, remove the slot; if
+    the node retains slots (`retains_slots`), remove only the link from the slot."""
     line = links32(w)[link]
     line[LINK_FLAGS] &= ~OPEN
     slot = find_slot(w, node, line[DESTINATION])

@@ -1,8 +1,9 @@
 """The loop of a run: it opens one bucket after the other, and handles events of nodes and of the whole network.
 
-A bucket is handled in parts. A part ends at the end of the bucket, or at the next event of the whole network: a
-fault, an injection by the script, a sample of state or scores, the end of a message's window, or the arrival of a
-router's dial. An event of the whole network is handled before the events of nodes in the same microsecond.
+A bucket is handled in parts. A part ends at the end of the bucket or of the run, or at the next event of the whole
+network: a fault, an injection by the script, a sample of state or scores, the end of a message's window, or the
+arrival of a router's dial. If routers choose their neighbours, dials do not end parts (`blocks.py`). An event of the
+whole network is handled before the events of nodes in the same microsecond.
 """
 
 from __future__ import annotations

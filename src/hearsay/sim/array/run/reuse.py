@@ -1,10 +1,10 @@
 """Reuse of messages' columns and of links, so that memory does not grow with the length of a run.
 
-A message is dead if all nodes have forgotten it. A column is free once its message is dead and no copy of the message
-can be in flight. At the last search for dead messages, all messages before DEAD_UP_TO were dead. Every RPC
-that was sent before that search arrives at the time DEAD_SURE or earlier. If none of these RPCs made a node see a
-dead message again (`revived`), the column of the message is free after DEAD_SURE. LOOKED is the time of the last call
-of `_recycle`, which searches again only after DEAD_SURE.
+A message is dead if its window is over and all nodes have forgotten it. A column is free once its message is dead and
+no copy of the message can be in flight. At the last search for dead messages, all messages before DEAD_UP_TO were
+dead. Every RPC that was sent before that search arrives at the time DEAD_SURE or earlier. If none of these RPCs made
+a node see a dead message again (`revived`), the column of the message is free after DEAD_SURE. LOOKED is the time of
+the last call of `_recycle`, which searches again only after DEAD_SURE.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ The present call is the event that a node's router handles at the moment. These 
 | th | the number of the thread that runs the kernel; a thread has a line of its own in some arrays |
 | now | the time of the event, in microseconds since the run began |
 | node, peer, sender | the number of a node |
-| slot | the index of a node's neighbour in `peers` and other arrays, see `listener.py` |
+| slot | the index of a node's neighbour in `peers` and other arrays, see `slots.py` |
 | topic | the index of a topic in the order of names |
 | message | the number of a message, in the order of publication |
 | column, at | the index of a message in `cells` and other arrays, see `knowledge.py` |
@@ -27,6 +27,7 @@ The present call is the event that a node's router handles at the moment. These 
 | topics, topic_keys | topic | number in the trace, bytes of the name, bytes in memory; hash of the name |
 | allowed | router, topic | whether `allowed_topics` of a router allows a topic; only with HAS_FILTERS |
 | messages | message, field | the topic, publisher, time and sizes of every message of the plan |
+| inject_targets | place | the nodes to which the script sends messages, one message after the other |
 | verdicts | message, field | the applications' verdict on a message, and its eligible nodes; only with HAS_VERDICTS |
 | accepting | line, node | whether the node accepts messages that others refuse; only with HAS_VERDICTS |
 | nodes32, nodes64 | node, field | the header of a node |
@@ -36,8 +37,12 @@ The present call is the event that a node's router handles at the moment. These 
 | links32, links64 | link, field | one direction of a connection; only with HAS_LINKS |
 | seen, cached | word | a bit for each node and column |
 | cells, first_us | node, column | what a node knows of a message; the time at which the node first saw it |
+| seen_serials, cache_serials | node, column | the order of entries; only with MAX_SEEN_BINDS, MAX_CACHED_BINDS |
 | revived | column | whether a node saw the column's message again after all nodes had forgotten it |
-| queued, queued_links, chunk_next | chunk | the queue of events, see `queue.py`, also for `near` and `far` |
+| queued, queued_links, chunk_next | event; chunk | the queue of events, see `queue.py` |
+| near, far | thread, event, field | new events of the open part, and events beyond the ring of buckets |
+| sorted_events, sorted_links | line, event | events of the open part: line 0 by block, line 1 by node |
+| block_starts, node_counts | …, block; thread, node | the ends of blocks and of nodes in `sorted_events` |
 | heads, tails, fills | thread, chain | the first and last chunk of a chain, and the number of events in the last |
 | arena, pending | word; thread, chunk | RPCs that do not fit into an event, see `payload.py` |
 | pool | thread, entry, field | entries of short lists, see `lists.py` |
@@ -48,6 +53,8 @@ The present call is the event that a node's router handles at the moment. These 
 | control | thread, field | counters and flags of a thread and of its present call |
 | leaving | thread, place, field | copies that wait until memory is prefetched, see `transport.py` |
 | rows, sums, counts | thread, … | the results of the run, see `record.py` |
+| latency_counts | thread, microseconds | the number of deliveries by latency, for latencies below MEASURED |
+| latencies_seen, long_latencies | thread, place | latencies that are not counted yet, and those from MEASURED on |
 | witnesses | node | whether the calls of the node are noted, see `rules/checks.py` |
 | reals, topic_reals, topic_times | router (, topic), field | parameters of scores, and other real numbers |
 | more32, more64 | node, field | the rest of the header; only with USES_11, USES_12 or HAS_DIALS |
@@ -70,6 +77,11 @@ The present call is the event that a node's router handles at the moment. These 
 | tallies | thread, field | parts received and lost, and the number of findings; only with WITNESSES |
 | slot_marks | slot | whether a GRAFT or PRUNE is in flight, see `mutual.py`; only with WITNESSES |
 | findings | thread, place, field | broken invariants; only with WITNESSES |
+| dial_starts, dial_targets, dial_buckets | node; place | the first dials of each node, see `run/links.py` |
+| natted | node | whether the node accepts no inbound connection |
+| latencies, region_jitters | … | tables of latencies, see `slots.py`; the additional jitter between two regions |
+| link_marks | link | a mark during a search for unused links, see `run/reuse.py` |
+| sides, cut_ranges, cut_pairs, lost_links | … | faults, see `run/faults.py` |
 | direct_pairs | pair, 0 or 1 | direct peers that connect at the start; only with HAS_DIRECT |
 | direct_starts, direct_targets | node; place | the direct peers of each node, ascending; only with HAS_DIRECT |
 | dials, arrivals | (thread,) entry, field | dials of routers, see `dials.py` |
@@ -133,14 +145,14 @@ whose window is over. GLOBALS_DONE, PLANNED_DONE: the numbers of handled lines o
 PART_EVENTS, PART_BLOCKS: the numbers of events and of blocks of nodes in the open part. LINKS_FREE: the first of
 LINKS_SPARE links that may be used again; see `reuse.py`, also for DEAD_UP_TO, DEAD_SURE and LOOKED. LINKS_WANTED: the
 number of links that are needed if STATUS is NEEDS_LINKS. NETWORK_STARTS: 1 while the open part makes the first
-connections. MOST_SLOTS: the largest number of slots that a node uses, or 0 if no slot was inserted during the run.
+connections. MOST_SLOTS: the largest number of slots that a node has had after an insertion, 0 without insertions.
 For DIALS_UP_TO see `links.py`, for BUCKET_IS_SPLIT `queue.py`, for ARRIVALS and DIALS_MADE `dials.py`, for LINES_FREE
 and LINES_USED `part_lines.py`."""
 NODES, TOPICS, MESSAGES, COLUMNS, SLOTS, LINKS, END, WIDTH_BITS, BUCKETS, BLOCK_BITS, BLOCKS = islice(_scalar, 11)
 """A bucket is 2 ** WIDTH_BITS microseconds wide. COLUMNS is a power of two."""
 WorldType.changing = NODES
 HAS_LINKS, HAS_LOSS, LOSS, LOSS_CONTROL, HAS_JITTER, JITTER, UPLINK, UPLINK_BYTES = islice(_scalar, 8)
-"""HAS_LINKS: links need memory of their own (`listener.py`). LOSS: millionths. JITTER: microseconds. UPLINK: bits per
+"""HAS_LINKS: links need memory of their own (`slots.py`). LOSS: millionths. JITTER: microseconds. UPLINK: bits per
 second, 0 without a limit. UPLINK_BYTES: the room of an uplink's queue, 0 without a limit."""
 LATENCY_KIND, LATENCY_LEAST, LATENCY_SPAN, REGION_COUNT = islice(_scalar, 4)
 """LATENCY_LEAST, LATENCY_SPAN: the bounds of uniform latencies (`UniformLatency.bounds`)."""
@@ -158,19 +170,20 @@ WITNESSES, USES_11, HAS_SCORES, SAMPLES_SCORES, USES_12, RETAINS, WIDEN_FROM = i
 HAS_RATINGS, HAS_ADDRESSES, HAS_OWN_PLACES, CLUSTERS, HAS_DIALS, HAS_DIRECT = islice(_scalar, 6)
 HAS_GATER, SHARES_ADDRESSES, MAX_DELIVERIES_BINDS, HAS_FILTERS, HAS_EPISUB = islice(_scalar, 5)
 HAS_OVERLAY, MOST_ACTIVE, RENDEZVOUS, HAS_PLACES, HAS_FEATURES, PART_WORDS = islice(_scalar, 6)
-"""RECYCLES: columns of forgotten messages are used again. ALL_NATIVE: every peer is native to every router.
-HAS_NATTED: some nodes accept no inbound connection. SEEN_FOR: the minimum time for which a node remembers a message.
-CHANGES_NOTHING: bits of payloads; an RPC with such a payload has no effect at a node that has seen its messages.
-DEFERS: RPCs wait in `leaving` (`transport.py`). QUIET_UNTIL: before this time nothing happens except first
-connections; 0 if other events may happen. WITNESSES: the run is checked, and the calls of some nodes are noted.
-USES_11: some router uses 1.1 or has `ask_again_heartbeats`, or routers dial. HAS_SCORES: some router has scores.
-USES_12: some router uses IDONTWANT, or skips senders. RETAINS: the scores of neighbours may be stored after they
-disconnect. WIDEN_FROM: if a node uses more slots than this, `senders` gets more words. HAS_OWN_PLACES: each node
-joins few of the topics. CLUSTERS: columns of a topic's messages are next to each other. HAS_DIALS: routers dial; then
-links need memory, and PRUNEs name peers. HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: some nodes have the
-same address. HAS_OVERLAY: some episub router chooses its neighbours. MOST_ACTIVE: the maximum number of neighbours in
-an active list of such a router. HAS_PLACES: some router has `places_per_address`. HAS_FEATURES: some router has
-extensions of 1.3. PART_WORDS: the number of words in a set of parts, 0 if no topic has partial messages."""
+"""RECYCLES: columns of forgotten messages are used again. ALL_NATIVE: every peer is native to every router, and links
+need no memory. HAS_NATTED: some nodes accept no inbound connection. SEEN_FOR: the minimum time for which a node
+remembers a message; 0 if sure duplicates are queued like other copies (`transport.py`). CHANGES_NOTHING: bits of
+payloads; an RPC with such a payload has no effect at a node that has seen its messages. DEFERS: RPCs wait in
+`leaving` (`transport.py`). QUIET_UNTIL: before this time nothing happens except first connections; 0 if other events
+may happen. WITNESSES: the run is checked, and the calls of some nodes are noted. USES_11: some router uses 1.1 or has
+`ask_again_heartbeats`, or routers dial. HAS_SCORES: some router has scores. USES_12: some router uses IDONTWANT, or
+skips senders. RETAINS: the scores of neighbours may be stored after they disconnect. WIDEN_FROM: if a node uses more
+slots than this, `senders` gets more words. HAS_OWN_PLACES: each node joins few of the topics. CLUSTERS: columns of a
+topic's messages are next to each other. HAS_DIALS: routers dial; then links need memory, and PRUNEs name peers.
+HAS_DIRECT: nodes have direct peers. SHARES_ADDRESSES: some nodes have the same address. HAS_OVERLAY: some episub
+router chooses its neighbours. MOST_ACTIVE: the maximum number of neighbours in an active list of such a router.
+HAS_PLACES: some router has `places_per_address`. HAS_FEATURES: some router has extensions of 1.3. PART_WORDS: the
+number of words in a set of parts, 0 if no topic has partial messages."""
 SCALARS = 104
 
 # Values of STATUS: the reason why an entry returned to Python.
@@ -180,11 +193,11 @@ SCALARS = 104
 ) = range(12)  # fmt: skip
 LIMIT_WORDS = {
     QUEUE_FULL: "more events at once",
-    POOL_FULL: "more entries of short lists",
+    POOL_FULL: "more entries of short lists, or more errands",
     ARENA_FULL: "more RPCs under way",
     OUTBOX_FULL: "more parts of one node at once",
-    ROWS_FULL: "more rows of the trace at once",
-    PARTS_FULL: "more groups of messages in parts",
+    ROWS_FULL: "more rows of the trace, long latencies or new neighbours at once",
+    PARTS_FULL: "more groups of messages in parts, or more peers in groups",
 }
 
 # Router parameters.
@@ -215,8 +228,8 @@ PARAMETERS = 157
 """Fields of `parameters`; `router_parameters.toml` has the parameter of each. HAS_11: the router uses gossipsub 1.1.
 SCORES: the router has scores; the fields from SCORES to MAX_SENDERS are about scores. TELL_FROM: the minimum size of
 a message for which the mesh gets IDONTWANT. MAX_CHANGES: the maximum number of subscriptions in an RPC. The fields
-from TREE_FLOODS to MOST_DIALS are those of episub; GRAFTS_ALL: the loss of an eager link makes all lazy links eager.
-OWN_FEATURES: the bits EXCHANGES_PARTS and TESTS."""
+from TREE_FLOODS to MOST_DIALS are those of episub; GRAFTS_ALL: after the loss of an eager link, lazy links become
+eager (`tree.neighbour_down`). OWN_FEATURES: the bits EXCHANGES_PARTS and TESTS."""
 (
     GOSSIP_FACTOR, EARLY_PENALTY, GOSSIP_FROM, PUBLISH_FROM, GRAYLIST_BELOW, OPPORTUNITY_BELOW, TOPIC_CAP,
     MISBEHAVIOUR_WEIGHT, MISBEHAVIOUR_THRESHOLD, MISBEHAVIOUR_DECAY, SLOW_WEIGHT, SLOW_THRESHOLD, SLOW_DECAY, ZERO,
@@ -261,11 +274,12 @@ the number of eligible nodes that got the message."""
     COUNT, CAP, FIRST_SLOT, STARTS, TICK, ROUTER, UP, ANSWERS, NEWS, BACKOFFS, OLDEST, AGES_AT, GOSSIPS_FROM,
     OWED, BACKLOG, BACKLOG_END,
 ) = range(16)  # fmt: skip
-"""Fields of `nodes32`. COUNT of CAP slots are in use. STARTS: the number of times that the node was started. TICK:
-the number of heartbeats since the last start. OLDEST: the node has no message older than this one in its message
-cache, nor in a seen cache that forgets by heartbeats. AGES_AT: no message is forgotten before this heartbeat.
-GOSSIPS_FROM: the node sends no gossip about messages older than this one. OWED: the bits UNANNOUNCED and UNSENT, each
-set if any slot of the node has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED. The other fields are heads of
+"""Fields of `nodes32`. COUNT of CAP slots from FIRST_SLOT on are in use. STARTS: the number of times that the node
+was started. TICK: the number of heartbeats since the last start. OLDEST: the node has no message older than this one
+in its message cache, nor in a seen cache that forgets by heartbeats. AGES_AT: no heartbeat before this one forgets
+messages. GOSSIPS_FROM: the node sends no gossip about messages older than this one. OWED: the bits UNANNOUNCED and
+UNSENT, each set if any slot of the node has it, and the bits WAITS_TO_ANNOUNCE and FEATURES_OWED. ROUTER: the index
+of the node's router in `parameters`. UP: 1 while the node is up. ANSWERS, NEWS, BACKOFFS and BACKLOG are heads of
 lists (`lists.py`); BACKLOG_END is the last entry of the list BACKLOG."""
 WAITS_TO_ANNOUNCE, FEATURES_OWED = 1, 2
 """Bits of OWED. WAITS_TO_ANNOUNCE: a router without a heartbeat has set a timer to announce subscriptions again.
@@ -310,9 +324,9 @@ never used. …_END: the end of the thread's range of entries. For `errands`, on
 see `outbox.py`. KEEPS_SCORES: a heartbeat runs, and computes each score once. Three fields are about the RPC that the
 present call handles. WELCOMES: what the sender's score permits, 0 until the score is read. HIDES_PEERS: PRUNEs name
 no peers. IDS_IN_RPC: the number of ids in the RPC's IHAVEs so far. NAMED_HOPS: the hops field of the message that the
-present call handles, 0 for none. URGENT, NAMES, DIALS, FRAMES, ALONE and HANDED: the number of used entries of the
-array with this name; SCRATCH_USED: that of `scratch`. REMINDS: the present call is a heartbeat, after which
-applications of partial messages request late parts from other peers."""
+present call handles, 0 for none. NEAR, FAR, URGENT, NAMES, DIALS, FRAMES, ALONE and HANDED: the number of used
+entries of the array with this name; SCRATCH_USED: that of `scratch`. REMINDS: the present call is a heartbeat, after
+which applications of partial messages request late parts from other peers."""
 COUNTERS = 40
 TALLIES = 80
 FINDING = 6
@@ -383,8 +397,8 @@ the timer serves. All are -1 for none."""
 ) = range(10)  # fmt: skip
 """Fields of `trees`. A kept message is one that the tree stores to send it again. KEPT_FIRST, KEPT_LAST: the oldest
 and the newest kept message, -1 for none. KEPT_SIZE: the bytes of all kept messages. QUEUE, MISSING_FIRST,
-MISSING_LAST: the first and last entries of lists, -1 for none. …_COUNT: numbers of messages. LATEST_FROM: the
-neighbour that sent the newest message, or -1."""
+MISSING_LAST: the first and last entries of lists, -1 for none; MISSING_LAST is used only if MISSING_COUNT is not 0.
+…_COUNT: numbers of messages. LATEST_FROM: the neighbour that sent the newest message, or -1."""
 TREE_FIELDS = 10
 AHEAD_OF, AHEAD_BY = range(2)
 """Fields of `detours`. AHEAD_OF is set if the slot's peer had a message after no more hops than the node: to the

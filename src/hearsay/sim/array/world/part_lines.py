@@ -44,8 +44,8 @@ of peers with OFFERS_PARTS."""
 KNOWN_TO_ROUTER, IS_OWN, IS_PEERS, IS_HELD, IS_PUBLISHED, IS_COMPLETE, HAS_REQUESTS = 1, 2, 4, 8, 16, 32, 64
 """Bits of STATE. The first three are about the router. KNOWN_TO_ROUTER: the router knows the group. IS_OWN: the
 application published in the group. IS_PEERS: a peer created the group, and the application has not published it to
-all peers. The others are about the application. IS_HELD: it has parts. IS_PUBLISHED: it published the message, or got
-the whole message. IS_COMPLETE: it has all parts. HAS_REQUESTS: it has requested parts."""
+all peers. The others are about the application. IS_HELD: it has parts. IS_PUBLISHED: it lacked parts when it got the
+whole message, its own or a received one. IS_COMPLETE: it has all parts. HAS_REQUESTS: it has requested parts."""
 HELD, REQUESTED, OVERDUE = range(3)
 """Sets of a group. HELD: parts that the node has. REQUESTED: parts that it has requested. OVERDUE: requested parts
 that were already requested at the last heartbeat."""
@@ -76,7 +76,7 @@ def new_line(w: World) -> int:
     else:
         line = min(w[LINES_USED] + 1, part_lines(w).shape[0] - 1)
         w[LINES_USED] = line
-        if 2 * line > part_lines(w).shape[0]:  # the run stops at the end of the bucket
+        if 2 * line > part_lines(w).shape[0]:  # the run stops at the end of the part
             w[STATUS] = PARTS_FULL
     for field in range(part_lines(w).shape[1]):
         part_lines(w)[line, field] = 0

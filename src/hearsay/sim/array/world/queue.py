@@ -1,6 +1,6 @@
 """The queue of events: a ring of buckets. Usually a bucket spans no more time than the smallest latency.
 
-An event is two words. If links need memory (`listener.py`), an event also has a link, in `queued_links`. For each
+An event is two words. If links need memory (`slots.py`), an event also has a link, in `queued_links`. For each
 bucket, each thread has a chain of chunks, and each chunk has room for `CHUNK` events. When a bucket opens, its events
 are sorted by node. All its events are known then, except those that a node creates for itself; these go into a small
 heap (`near`). So nodes are handled one after the other, each with all its events of the bucket, and the data of a
@@ -10,8 +10,9 @@ A bucket is handled in parts: spans of time that end at events of the whole netw
 If a bucket will have many parts, its events are divided by time into `DIVISIONS` chains for each thread when it opens
 (BUCKET_IS_SPLIT). Then the kernels read only the chains with the events of the open part.
 
-If the smallest latency is too short, buckets are wider than the smallest latency, and the events of all nodes are
-handled together, in the order of time (LOOKAHEAD is 0). Then `near` has all events of the open part."""
+The events of all nodes are handled together, in the order of time (LOOKAHEAD is 0), if the smallest latency is too
+short, if routers choose their neighbours, or with partial messages (`build.py`). Then `near` has all events of the
+open part."""
 
 from __future__ import annotations
 

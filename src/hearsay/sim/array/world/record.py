@@ -52,11 +52,12 @@ UPPER, LOWER_LOW, LOWER_HIGH = range(3)
     MOST_HOPS, AWAY, UNCOUNTED, SENT,
 ) = range(15)  # fmt: skip
 """Fields of `counts`. ROWS: the number of rows in `rows`. ELIGIBLE, REACHED: the number of eligible nodes, and of
-eligible nodes that got the message, over all messages. LONG: the number of latencies in `long_latencies`, which are
-too long for `latency_counts`. LAST_ARRIVAL_SENT: the latest arrival of all RPCs sent so far. HASHED: the number of
-rows in the hash. UNCOUNTED: the number of latencies that wait in `latencies_seen`. AWAY: the number of deliveries to
-nodes other than the publisher; AWAY_HOPS and MOST_HOPS are the sum and the maximum of the hops of these deliveries.
-SENT: the first of the counters of sent parts, one for each kind."""
+eligible nodes that got the message, over all messages; 0 in a run with verdicts, where `verdicts` has them. LONG: the
+number of latencies in `long_latencies`, which are too long for `latency_counts`. LAST_ARRIVAL_SENT: the latest
+arrival of all RPCs sent so far. HASHED: the number of rows in the hash. UNCOUNTED: the number of latencies that wait
+in `latencies_seen`. AWAY: the number of deliveries to nodes other than the publisher; AWAY_HOPS and MOST_HOPS are the
+sum and the maximum of the hops of these deliveries. SENT: the first of the counters of sent parts, one for each
+kind."""
 COUNTS = SENT + len(PartKind)
 FOUND, RECEIVED = 0, 1
 LOST = RECEIVED + len(PartKind)
@@ -175,7 +176,8 @@ def received(w: World, th: int, kind: int, count: int) -> None:
 
 @with_checks
 def found(w: World, th: int, time: int, what: int, node: int, peer: int, topic: int, number: int) -> None:
-    """Store a finding, a broken invariant. `what` is its kind (`rules/checks.py`), `number` a message or a count."""
+    """Count a finding, a broken invariant, and store it if there is room. `what` is its kind (`rules/checks.py`),
+    `number` a message or a count."""
     place = tallies(w)[th, FOUND]
     tallies(w)[th, FOUND] = place + 1
     if place < findings(w).shape[1]:
