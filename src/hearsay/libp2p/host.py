@@ -174,8 +174,9 @@ class Host(NodeHost):
     def connection_ready(self, connection: Connection) -> None:
         """Decide which connections remain after the handshake of a new connection.
 
-        End the new connection if the peer is not admitted. If the peer has another connection, end one of the two. If
-        no slot is free for an inbound connection, end it or the connection that it displaces (`listener.Slots`).
+        End the new connection if the peer is not admitted or the host is closed. If the peer has another connection,
+        end one of the two. If no slot is free for an inbound connection, end it or the connection that it displaces
+        (`listener.Slots`). End a dialled connection if the host has its maximum of connections.
         """
         self._handshakes.leave(connection)
         self._sockets.pop(connection, None)
@@ -347,7 +348,10 @@ class Host(NodeHost):
         raise DialError(address, reason) from None
 
     def _replaces(self, new: Connection, old: Connection) -> bool:
-        """Return True if the new connection to a peer replaces the old one. The peer's host decides the same way."""
+        """Return True if the new connection to a peer replaces the old one.
+
+        The peer's host decides the same way, unless one host has dialled both connections.
+        """
         if old.closed:
             return True
         if new.dialed and old.dialed:

@@ -184,7 +184,8 @@ class Identification:
 def _sequence_of(envelope: bytes, peer: PeerId, newer_than: int) -> int | None:
     """Return the sequence number of the record in an envelope.
 
-    Return None if the peer did not sign the record, or if its sequence number is not greater than `newer_than`.
+    Return None if the envelope is malformed, if `peer` did not sign the record, or if the sequence number is not
+    greater than `newer_than`.
     """
     try:
         sealed = read_envelope(envelope)

@@ -44,8 +44,8 @@ class HostLimits:
     """Maximum number of inbound connections of one address. The default is a quarter of all connections, because
     honest peers may share an address."""
     newcomer_patience_s: float = 2.0
-    """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free. For an
-    idle connection of an address with more connections than that of the new one, there is no minimum (SLOTS-3)."""
+    """Minimum age in seconds of an idle inbound connection that is ended for a new one, if no slot is free. There is
+    no minimum if its address has more idle connections than the new one's address would have (SLOTS-3)."""
     max_handshakes: int = 128
     """Maximum number of inbound connections in a handshake."""
     max_handshakes_per_address: int = 32
@@ -72,7 +72,8 @@ class FittedLimits(NamedTuple):
 def fitted(limits: HostLimits, files: int) -> FittedLimits:
     """Return the limits, lowered if `files`, the number of files that the process may open, is too small for them.
 
-    Each limit is at least 1.
+    At most a quarter of the connections is reserved for dials. One address gets at most half of the inbound
+    connections, or 8 if that is more. Each number is at least 1.
     """
     usable = max(4, files - min(limits.spare_files, files // 2))
     handshakes = max(1, min(limits.max_handshakes, usable // 8))
@@ -111,8 +112,8 @@ class NodeHost(ABC):
         self.admits: Callable[[PeerId | None, str], bool] = lambda _peer, _address: True
         """A function that returns True if a peer at an address group (`resources.address_group`) is admitted.
 
-        The peer is None if it is not known: before the handshake of an inbound connection. By default all peers are
-        admitted."""
+        The peer is None before the handshake of an inbound connection, and for a dial of an address without a peer
+        id. By default all peers are admitted."""
         self.worth: Callable[[], Mapping[PeerId, float]] = dict
         """A function that returns the worth of the useful peers, for `listener.Slots`. All other peers are idle."""
         self.failed_dials = 0
@@ -150,7 +151,7 @@ class NodeHost(ABC):
         if self._closed:
             raise DialError(address, "this host is closed")
         if not self.admits(address.peer, address_group(address.parts[0][1])):
-            raise DialError(address, "the peer at this address is banned")
+            raise DialError(address, "this address or its peer is banned")
 
     @property
     @abstractmethod
@@ -188,8 +189,9 @@ class NodeHost(ABC):
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """Open a stream to a connected peer for the first of `protocols` that the peer speaks.
 
-        Raises `MultistreamError` if the peer speaks none of them, `StreamClosed` if it is not connected or the
-        connection ends, and another `ProtocolError` if the connection can have no further stream.
+        Raises `MultistreamError` if the peer speaks none of them or does not answer in time, `StreamClosed` if the
+        peer is not connected, if the stream or the connection ends, or if no memory is left, and another
+        `ProtocolError` if the connection can have no further stream.
         """
 
     @abstractmethod

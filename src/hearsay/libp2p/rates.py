@@ -1,9 +1,10 @@
 """Limits of how often a peer may act (rates, allowances), and turns in which peers share the event loop.
 
 A worker handles the input of one peer: a connection, or the streams of a peer to a node. A worker with new work runs
-at once if no other worker waits. Otherwise workers run for slices of time. The worker that has used the least time is
-next; after a few slices the event loop runs. So a peer that sends little does not wait for many peers that flood. A
-worker gets no advantage from idle time: with new work, its used time is at least that of the worker that ran last.
+at once for a slice of time if no other worker waits, unless such slices have used `TURN_S` since the last turn. All
+other work is done in slices in turns. The worker that has used the least time is next; after a few slices the event
+loop runs. So a peer that sends little does not wait for many peers that flood. A worker gets no advantage from idle
+time: with new work, its used time is at least that of the worker that ran last.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Rate:
 class Rates(Generic[Key]):
     """A maximum rate for each of many keys, such as peers. `now_s` is any monotonic clock in seconds.
 
-    A key is idle when its past uses no longer delay a new use. The time at which it becomes idle is stored. If more
+    A key is idle when its full burst is available again. The time at which it becomes idle is stored. If more
     than `remembered` keys are stored, all idle keys are deleted; if no key is idle, the least recently used key is
     deleted. The past uses of a deleted key no longer count.
     """

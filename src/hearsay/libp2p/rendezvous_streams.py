@@ -152,7 +152,7 @@ class Registry:
 
     def _learn(self, peer: PeerId, known: _PeerAccount, record: bytes) -> bool:
         """Return True if the peer signed the record and it is not too long. Store a record that is not older than the
-        stored one. The stored record itself needs no check.
+        stored one. A record that is equal to the stored one is not checked.
         """
         if record == known.record:
             return True

@@ -185,5 +185,8 @@ class Resources:
 
 
 def address_group(host: str) -> str:
-    """Return the group of an IP address: an IPv4 address itself, the first 64 bits of an IPv6 address."""
+    """Return the group of an IP address: an IPv4 address itself, the first 64 bits of an IPv6 address.
+
+    A host name is a group of its own.
+    """
     return groups_of(host)[-1]

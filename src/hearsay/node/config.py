@@ -81,7 +81,8 @@ class NodeLimits:
     peer_queue_bytes: int = 8 << 20
     """Maximum bytes of RPCs that wait to be sent to one peer. Gossip is dropped first, then messages."""
     outgoing_bytes: int = 32 << 20
-    """Maximum bytes of RPCs that wait to be sent to all peers. The longest queue is shortened first."""
+    """Maximum bytes of RPCs that wait to be sent to all peers. The longest queue of the address with the most bytes
+    is shortened first."""
     message_cache_bytes: int = 32 << 20
     """Maximum bytes of messages that the router caches to answer requests; with episub, the maximum for each topic.
     The oldest messages are dropped first."""

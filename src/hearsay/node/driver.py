@@ -148,7 +148,8 @@ class Driver:
     def feed(self, event: Event, now_us: Micros | None = None) -> None:
         """Pass an event to the router at the time `now_us` (None: now), and perform the router's actions.
 
-        A failed router gets no more events. Raises `UsageError` if the router refuses the event.
+        A failed router gets no more events. If the router fails at this event, the failure is reported, not raised.
+        Raises `UsageError` if the router refuses the event. An `OSError` or `MemoryError` of an action is passed on.
         """
         if self.failure is not None:
             return

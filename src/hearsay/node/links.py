@@ -35,8 +35,8 @@ REOPEN_SECONDS = (0.0, 0.1, 1.0, 5.0, 60.0)
 """Seconds to wait before each attempt to open our stream to a peer; the last value is repeated."""
 
 OWN_MACHINE = frozenset(map(address_group, ("127.0.0.1", "::1")))
-"""The address groups of the loopback interface. A router without scores gets no address of their peers. So PLACES-1
-does not limit these peers, and one machine can run many nodes."""
+"""The address groups of the loopback interface. A router without scores gets no address of peers in these groups. So
+PLACES-1 does not limit these peers, and one machine can run many nodes."""
 
 
 @dataclass(eq=False)

@@ -227,16 +227,19 @@ class Node:
         return len(view.native) + len(view.flood)
 
     async def connect(self, address: str) -> PeerId:
-        """Connect to the peer at an address, and return its peer id. Raises `DialError` if that fails."""
+        """Connect to the peer at an address, and return its peer id.
+
+        Raises `DialError` if that fails, and `EncodingError` if the address is malformed.
+        """
         return await self._host.dial(Multiaddr.parse(address))
 
     def disconnect(self, peer: PeerId) -> None:
         self._host.disconnect(peer)
 
     async def ping(self, peer: PeerId) -> float:
-        """Return the time of a round trip to a connected peer in seconds.
+        """Return the time of a round trip to a connected peer in seconds. The caller limits the time to wait.
 
-        Raises `StreamClosed` or `ProtocolError` if the peer is gone or does not answer pings.
+        Raises `StreamClosed` or `ProtocolError` if the peer is gone or does not answer correctly.
         """
         return await self._ping_service.round_trip_s(peer)
 
@@ -249,14 +252,15 @@ class Node:
         partial: DrivenApplication | None = None,
         partial_use: PartialUse = PartialUse.REQUESTS,
     ) -> Topic:
-        """Join a topic. `signatures` and `message_id` replace the node's policy and message ids in this topic.
+        """Join a topic. `signatures` and `message_id` replace the node's policy and message ids in this topic, even
+        after the node has left it.
 
         Raises `TooLarge` if the name of the topic is too long, and `ValueError` if the topic is joined already, is
         not allowed, or cannot have partial messages.
 
         With an application `partial`, this node and peers that support partial messages exchange parts (v1.3). A node
         that has all parts publishes the full message, which has no author. Therefore the topic needs a policy without
-        signatures.
+        signatures. `partial_use` must not be NONE then.
         """
         driver = self._running
         self._require_router()
@@ -290,8 +294,9 @@ class Node:
     async def publish(self, topic: str, data: bytes, *, wait_for_peers: bool = False) -> Published:
         """Publish in a topic, joined or not.
 
-        Raises `TooLarge` if the message does not fit into an RPC, `ValueError` if the topic is not allowed or a
-        validator of the topic does not accept the message, and `TimeoutError` if a validator exceeds its deadline.
+        Raises `TooLarge` if the message does not fit into an RPC or a name or id is too long, `ValueError` if the
+        topic is not allowed or a validator of the topic does not accept the message, and `TimeoutError` if a
+        validator exceeds its deadline. An exception of a validator is passed on.
 
         With `wait_for_peers`, a message that would reach no peer waits until it would reach one. At most
         `NodeLimits.waiting_publishes` messages of a topic wait. To make room for another, the oldest is dropped and
@@ -333,8 +338,9 @@ class Node:
     def reaches_somebody(self, topic: str) -> bool:
         """Return True if a message of a topic would be sent to a peer if it were published now.
 
-        In a joined topic of a router with a mesh, the topic needs a mesh peer, or a subscriber that only floods.
-        Otherwise any connected peer that is subscribed to the topic suffices.
+        In a joined topic of a router with a mesh, the topic needs a mesh peer, or a subscriber that only floods. With
+        episub, an eager peer takes the place of a mesh peer. Otherwise any connected peer that is subscribed to the
+        topic suffices.
         """
         return self._waiting_publishes.reaches(topic)
 
@@ -367,7 +373,8 @@ class Node:
         await self._running.links.flush()
 
     def add_validator(self, topic: str, validator: Validator, *, threads: bool = False) -> None:
-        """Have `validator` check every message of a topic: those of peers, and those that this node publishes.
+        """Have `validator` check every message of a topic: those of peers, and those that this node publishes, except
+        full messages that parts complete (`follow`).
 
         With `threads`, the validator runs on threads. It must then be a plain function that is thread-safe and does
         not block for ever.

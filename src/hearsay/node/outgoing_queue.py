@@ -121,10 +121,11 @@ class OutgoingMemory:
     def reserve_or_drop(self, entry: OutgoingRpc, queue: OutgoingQueue) -> bool:
         """Reserve memory for an entry of `queue`, and return True.
 
-        Without room, the longest queue of the address with the most bytes drops entries, as long as that address has
-        more bytes than the address of `queue` would have with the entry. If both queues have the same address, the
-        bytes of the two queues are compared instead. Otherwise `queue` drops entries of lower priority. Returns False
-        if it has none.
+        An entry that already waits in another queue needs no more memory. Without room, the longest queue of the
+        address with the most bytes drops entries, as long as that address has more bytes than the address of `queue`
+        would have with the entry. If both queues have the same address, the bytes of the two queues are compared
+        instead. As soon as the comparison fails, `queue` drops entries of lower priority. Returns False if `queue`
+        has none and there is still no room.
         """
         while not entry.holders and not self._budget.reserve(entry.size):
             longest = max(self.queues, key=self._length, default=queue)

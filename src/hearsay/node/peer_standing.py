@@ -85,17 +85,23 @@ class PeerScores:
     def rate(self, peer: PeerId, rating: float) -> None:
         """Set the application-specific score (P5) of a peer, connected or not; 0 is neutral.
 
-        Raises `UsageError` if the router keeps no scores.
+        Raises `UsageError` if the router keeps no scores, or if `rating` is too large or too small.
         """
         self._running().feed(PeerRated(peer, rating))
 
     def set_topic(self, topic: str, parameters: TopicScoreParameters) -> None:
-        """Replace the score parameters of a topic, joined or not. Smaller caps lower counters that exceed them."""
+        """Replace the score parameters of a topic, joined or not. Smaller caps lower counters that exceed them.
+
+        Raises `UsageError` if the router keeps no scores.
+        """
         self._running().feed(TopicScored(topic, parameters))
 
     def set_direct(self, peer: PeerId, direct: bool = True) -> None:
         """Make a peer a direct peer, or an ordinary one if `direct` is False. The peer should do the same with this
-        node."""
+        node.
+
+        Raises `UsageError` if the router has no direct peers, or if `peer` is this node itself.
+        """
         self._running().feed(DirectPeerChosen(peer, direct))
 
     def watch(self, watcher: Watcher, every_s: float = 1.0) -> None:

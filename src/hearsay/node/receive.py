@@ -140,8 +140,8 @@ class Receiver:
         return False
 
     def peers_to_resume(self, senders: Iterable[PeerId]) -> Iterator[PeerId]:
-        """Yield the peers whose paused inputs may continue after a verdict on a message of `senders`, while there is
-        room. End their pauses."""
+        """Yield the peers whose paused inputs continue after a verdict on a message of `senders`, and end their
+        pauses: first those of `senders` that are paused, then the peers in `_idle`, as long as there is room."""
         for peer in senders:
             if peer in self._blocked:
                 self._blocked[peer].paused = False
@@ -384,7 +384,7 @@ class PeerInput:
         `examined` has the new messages, each with its known fault or None. A signature that has no entry in
         `verdicts` is checked now. New messages are checked before the router marks them as seen, so that a forged
         copy does not make the router drop the authentic copy. For messages with a fault, events are added to
-        `events`; the others raise the allowance of the peer.
+        `events`; other new messages raise the allowance of the peer.
         """
         refused: list[tuple[Message, Fault]] = []
         for message, fault in examined:

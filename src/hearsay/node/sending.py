@@ -109,8 +109,8 @@ class Sender:
 
     def __post_init__(self) -> None:
         self.messages_sent = self.messages_dropped = 0
-        """`messages_sent` is the number of calls of `send` with messages. `messages_dropped` is the number of encoded
-        RPCs with messages that found no room in their queue. `Driver.publish` resets both."""
+        """`messages_sent` is the number of calls of `send` with messages. `messages_dropped` is the number of RPCs
+        with messages, after splitting, that found no room in their queue. `Driver.publish` resets both."""
         self._to_flush: dict[PeerId, PeerLink] = {}
         self.last_encoded: tuple[Rpc, list[OutgoingRpc]] | None = None
         """The last encoded RPC and its entries, for other peers that get the same RPC. The driver sets it to None

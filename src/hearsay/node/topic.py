@@ -314,7 +314,8 @@ class Partials:
 
     def follow(self, topic: str, outcome: Outcome) -> None:
         """Act on the outcome of received or added parts: pass its events to the router, and publish the full message
-        if the parts complete it. Raises `ValueError` if the topic has no application.
+        if the parts complete it. If the router keeps no scores, an RPC that the application finds invalid is an
+        offence. Raises `ValueError` if the topic has no application.
         """
         if topic not in self._applications:
             raise ValueError(f"topic {topic!r} has no partial messages")

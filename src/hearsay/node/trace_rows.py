@@ -4,8 +4,8 @@ Times are Unix microseconds. Peers and topics are numbered in the order of appea
 its id alone, so that the traces of several nodes can be joined. A node does not know transit times and hops.
 
 The dictionaries do not contain every name that a peer sends. A message, its author and its topic get an entry when
-the message is sent, published or delivered. A topic also gets an entry when this node or a peer subscribes to it. The
-number of names is bounded; rows have NONE in place of further names.
+the message is sent, dropped from a queue, published or delivered. A topic also gets an entry when this node or a peer
+subscribes to it. The number of names that peers can add is bounded; rows have NONE in place of further names.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ of metadata: the parts that a node has, and the parts that it wants (`formats.py
 * A peer that requests parts gets the held parts that its claim wants, each part once. With `eager`, such a peer that
   has not sent a claim gets all held parts, if the node's application has added parts of the group. Peers that were
   drawn for gossip are an exception: they get no parts before they send a claim.
-* The node sends a peer a first claim, and further claims that have news. A claim has news if the wanted parts have
-  changed, or if it shows held parts that the peer does not know yet from earlier claims and from the parts sent and
-  received. With `Asking.ONE`, the parts that a peer claims to have are no news to it, and a first claim is sent to a
-  peer that has sent a claim only if the first claim has news.
+* The node sends a peer a first claim, and further claims that have news. A claim has news if the node now wants, or
+  no longer wants, a part that it lacks. It also has news if it shows held parts that the peer does not know yet from
+  earlier claims and from the parts sent and received. With `Asking.ONE`, the parts that a peer claims to have are no
+  news to it, and a first claim is sent to a peer that has sent a claim only if the first claim has news.
 * After each valid RPC, the router is asked to publish the group again. It publishes to all peers if the node holds
   new parts, and otherwise to the sender of the RPC.
 * An RPC that is not in the application's format, or has parts of another group, is ignored, and is reported to the
@@ -18,7 +18,8 @@ of metadata: the parts that a node has, and the parts that it wants (`formats.py
 * With `Asking.ALL`, a missing part is requested from all peers, and with `Asking.ONE` from a single peer that has it.
   `Asking.ONE` needs metadata that distinguish missing from wanted parts (`Bitlists`), because all parts that are
   missing in a `Bitmap` are wanted.
-* Parts that the application has from other sources (`known`) are held from the first valid RPC of a group on.
+* Parts that the application has from other sources (`known`) are held from the first valid RPC of a group on, unless
+  the group has been stored before.
 * A group takes memory from its first valid part on. At most `max_groups` groups are stored; the oldest is dropped
   first. At most `max_groups` groups have requests to single peers. The requests of the oldest group without held
   parts are dropped first; if there is no such group, those of the oldest group.
@@ -65,7 +66,7 @@ class DrivenApplication(PartialApplication, Protocol):
         ...
 
     def message_received(self, topic: TopicId, data: bytes) -> Outcome:
-        """Handle a delivered full message, which a peer without partial messages sent."""
+        """Handle a delivered full message, which a peer or this node itself has published."""
         ...
 
 
@@ -74,7 +75,9 @@ class RemindedApplication(DrivenApplication, Protocol):
     """A `DrivenApplication` that also acts at heartbeats of the router."""
 
     def reminded(self, topic: TopicId, group: bytes) -> Outcome:
-        """Act at a heartbeat of the router. It is called for each group that the router still remembers."""
+        """Act at a heartbeat of the router. It is called for each group in which this application has published and
+        that the router still remembers.
+        """
         ...
 
 
@@ -194,7 +197,10 @@ class PartsExchange:
         return MappingProxyType(found.parts if found is not None else {})
 
     def add(self, topic: TopicId, group: bytes, parts: Mapping[int, bytes]) -> Outcome:
-        """Add parts of a group, by index, that the application has. Raises `InvalidParts` if a part is invalid."""
+        """Add parts of a group, by index, that the application has. Raises `InvalidParts` if a part is invalid.
+
+        The caller passes the outcome to the driver, for a node by `Topic.follow`.
+        """
         right = self._form.decode(group, self._form.encode(group, parts))
         here = self._group(topic, group)
         here.own = True

@@ -240,7 +240,7 @@ def counted_parts(count: int = PARTS, part_bytes: int = PART_BYTES, claims: Clai
     """Return libp2p's test format with `count` parts of `part_bytes` bytes. Metadata are a bitmap if `claims` is
     None.
 
-    Raises `ValueError` if `part_bytes` is not a multiple of 8.
+    Raises `ValueError` if `part_bytes` is not a multiple of 8, or if a number is less than 1.
     """
     if part_bytes % _NUMBER_BYTES:
         raise ValueError(f"part_bytes {part_bytes} is not a multiple of {_NUMBER_BYTES}")

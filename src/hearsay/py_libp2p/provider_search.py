@@ -53,7 +53,7 @@ class ProviderSearch:
         self._host.on_peer_up.append(lambda _: self._wake.set())
 
     def topic_joined(self) -> None:
-        """Start the next search as soon as the current search has ended."""
+        """Start another search now, or when the current search has ended."""
         self._wake.set()
 
     async def close(self) -> None:

@@ -3,12 +3,14 @@
 Rules:
 
 * There are two passes. The first pass finds the parts, counts parts and ids, and refuses an RPC that exceeds a limit.
-  The second pass builds objects. An RPC with a single message in the usual form needs no first pass.
+  The second pass builds objects. Without episub, an RPC with a single message in the usual form needs no first pass.
 * Unknown fields are skipped. If a field that may occur once is repeated, its last value is used. So a message with
-  several topics, which old implementations can send, has the last of these topics.
-* Parts without meaning (malformed, without a topic, with a topic that is not UTF-8, or with a malformed peer id) are
-  left out and counted. So are parts with a topic that is too long, and ids that are too long, because receivers store
-  topics and ids.
+  several topics, which old implementations can send, has the last of these topics. Only repeated control messages,
+  and repeated extensions in them, are merged.
+* Parts without meaning are left out and counted: malformed messages, and parts whose topic, group or peer id is
+  missing or malformed. If a part other than a message is not protobuf, the whole RPC is malformed.
+* Because receivers store topics and ids, parts with a topic that is too long, and ids that are too long, are left out
+  and counted as well (`RpcLimits`).
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ def decode_rpc(data: bytes, message_id: MessageIdFunction, limits: RpcLimits, ep
 
 
 def _find_parts(data: bytes, limits: RpcLimits, episub: bool) -> _EncodedParts:
-    """Make the first pass: find all parts. Raises `WireError` if there are too many parts or ids."""
+    """Make the first pass: find all parts. Raises `WireError` if there are too many parts, ids or peers."""
     found = _EncodedParts()
     ids = exchanged = 0
     for number, wire_type, start, stop in walk(data):

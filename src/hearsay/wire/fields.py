@@ -46,8 +46,9 @@ class RpcLimits:
     """Limits of one RPC. Numbers of parts are checked before objects are built, so that many small parts cost little.
 
     The default of `max_rpc_bytes` is that of go-libp2p-pubsub, 1 MiB; peers drop larger RPCs. In a received RPC,
-    parts with a longer topic than `max_topic_bytes`, and message ids and groups longer than `max_id_bytes`, are left
-    out.
+    parts with a longer topic than `max_topic_bytes` are left out. Ids longer than `max_id_bytes` are left out of
+    IHAVE, IWANT and IDONTWANT. A message, a partial message or a part of episub with such an id or group is left out
+    itself.
     """
 
     max_rpc_bytes: int = 1 << 20
@@ -148,8 +149,9 @@ def encode_part(part: EpisubPart) -> bytes:
 def decode_part(encoded: bytes, limits: RpcLimits) -> EpisubPart | None:
     """Return the part in the bytes `encoded`.
 
-    Return None if its kind is unknown, if a topic, peer or hop count is missing, if the value of a field is
-    malformed, or if a topic or id is too long. Raises `EncodingError` if the bytes are not protobuf.
+    Return None if its kind is unknown, if a topic or peer is missing, if the value of a field is malformed, if the
+    numbers of ids and hop counts differ, or if a topic or id is too long. Raises `EncodingError` if the bytes are not
+    protobuf.
     """
     numbers = dict(zip(_VARINTS, last_varints(encoded, *_VARINTS), strict=True))
     given = dict(zip(_BYTES, values(encoded, *_BYTES), strict=True))

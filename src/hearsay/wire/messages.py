@@ -128,7 +128,8 @@ def decode_message(encoded: bytes, message_id: MessageIdFunction, limits: RpcLim
 def with_hops(encoded: bytes, message: Message | None) -> Message | None:
     """Return the message with the hop count that its received bytes `encoded` contain, if they contain one.
 
-    The signature does not cover the hop count. Return None if `message` is None.
+    The signature does not cover the hop count. The result's `has_more` does not count the hop count as an unknown
+    field. Return None if `message` is None.
     """
     if message is None:
         return None

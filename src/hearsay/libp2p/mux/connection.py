@@ -146,8 +146,9 @@ class Connection(asyncio.BufferedProtocol):
     async def open_stream(self, protocols: Sequence[str]) -> Stream:
         """Open a stream for the first of `protocols` that the peer speaks.
 
-        Raises `StreamClosed` if the connection is closed or ends, `MultistreamError` if the peer speaks none of
-        `protocols`, and `YamuxError` if the connection can have no further stream.
+        Raises `StreamClosed` if the connection is closed, if the stream or the connection ends, or if no memory is
+        left, `MultistreamError` if the peer speaks none of `protocols` or does not answer in time, and `YamuxError`
+        if the connection can have no further stream.
         """
         if self._channel is None or self.closed:
             raise StreamClosed("the connection is closed")
@@ -308,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         if not self.ready.done():
-            self._refuse(ProtocolError(str(exc) if exc else "the peer closed the connection during the handshake"))
+            self._refuse(ProtocolError(str(exc) if exc else "the connection was closed during the handshake"))
         self._disconnected = True
         if self.closed or self._pause is not None or not self._has_frame:
             self._end()

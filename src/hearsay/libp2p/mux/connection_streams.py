@@ -89,8 +89,8 @@ class ConnectionStreams:
     async def open(self, protocols: Sequence[str]) -> Stream:
         """Open a stream for the first of `protocols` that the peer speaks.
 
-        Raises `MultistreamError` if the peer speaks none of them, `StreamClosed` if the stream ends or no memory is
-        left, and `YamuxError` if the connection can have no further stream.
+        Raises `MultistreamError` if the peer speaks none of them or does not answer in time, `StreamClosed` if the
+        stream ends or no memory is left, and `YamuxError` if the connection can have no further stream.
         """
         number = self._mux.open()
         stream = self._new_stream(number)

@@ -12,7 +12,7 @@ Rules:
   `take` are limited. A further stream of the peer is reset; the other two excesses are errors.
 * Data waits in its stream while the window is closed, or while much output waits for `take`. Waiting streams send one
   frame each in turn. Waiting data is reserved in the budget of its stream, if the stream has one.
-* Received data is returned at once; only the header of an incomplete data frame is stored.
+* Received data is returned at once; only the header of an incomplete frame is stored.
 
 `receive` handles received bytes and returns events; `take` returns bytes to send. After a `YamuxError` the connection
 is unusable; `go_away` reports this to the peer.

@@ -40,7 +40,7 @@ class OwnIdentity(NoiseError):
 
 
 class YamuxError(ProtocolError):
-    """The peer broke the rules of yamux or exceeded our limits."""
+    """The peer broke the rules of yamux or exceeded our limits, or the connection can have no further stream."""
 
 
 class FrameError(ProtocolError):

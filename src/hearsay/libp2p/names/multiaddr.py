@@ -79,7 +79,7 @@ class Multiaddr:
     def parse(cls, text: str) -> Multiaddr:
         """Return the address with this text form. Raises `EncodingError`."""
         if not text.startswith("/") or len(text) > MAX_BYTES:
-            raise EncodingError(f"{text[:80]!r} is not a multiaddr, which starts with / and a protocol")
+            raise EncodingError(f"{text[:80]!r} is not a multiaddr: at most {MAX_BYTES} characters that start with /")
         words = text.rstrip("/").split("/")[1:]
         parts: list[tuple[str, str]] = []
         while words:

@@ -107,7 +107,8 @@ class AddressBook:
 
         `sender` is the peer that sent the record, or None if a search found it. If `named` is not None, the record
         must be that of the peer `named`. Return the peer of the record, and True if the record is kept. Return None
-        if the record is invalid or of another peer than `named`.
+        if the record is invalid or of another peer than `named`. The signature of a record that is not newer than the
+        known one is not checked.
         """
         try:
             sealed = read_envelope(envelope)

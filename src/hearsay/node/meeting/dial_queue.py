@@ -120,8 +120,9 @@ class DialQueue:
     def add(self, peer: PeerId, addresses: tuple[Multiaddr, ...], source: str) -> PeerId | None:
         """Queue a peer, unless it waits or is dialled already. Returns the peer that is dropped; None if none is.
 
-        `peer` itself is dropped if it may not be dialled yet after failures, or if its source has no room. If the
-        queue is full, the newest peer of the source with the most peers is dropped.
+        `peer` itself is dropped if it may not be dialled yet after failures, or if its source has no room. A second
+        attempt that waits for `peer` stays in the queue all the same. If the queue is full, the newest peer of the
+        source with the most peers is dropped.
         """
         _, until_s = self._failures.get(peer, (0, 0.0))
         if until_s > self._now_s():
