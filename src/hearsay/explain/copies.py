@@ -80,7 +80,8 @@ class Copy:
     receiver: int
     sent_us: int | None
     arrived_us: int | None
-    """Time at which the copy arrived or, if it was lost, would have arrived. None if it was not sent, or if unknown.
+    """Time at which the copy arrived or, if it was lost or is under way, would have arrived. None if it was not sent,
+    or if unknown.
     """
     fate: Fate
     via: int

@@ -96,7 +96,8 @@ def is_on_request(copy: Copy | None) -> bool:
 
 
 def unread_rpcs(run: RunFacts, nodes: Sequence[int], from_us: int, until_us: int) -> PairEvents:
-    """Return the RPCs with messages that these nodes dropped unread because the sender was graylisted or gated.
+    """Return the drops of unread messages by these nodes: the sender was graylisted or gated, or the RPC was over a
+    limit.
 
     The `value` of an event is the code of the reason. The row of such a drop names no message; the same sender and
     time identify the copy. A real node reads its clock once for the arrival and again for the drop. So rows up to

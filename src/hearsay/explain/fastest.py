@@ -2,13 +2,13 @@
 
 The fastest path is the path with the earliest arrival over these edges:
 
-* In a simulation, every connection between two nodes of the topic is an edge. A node that has the message sends it at
-  once, or as soon as the connection exists. The delay of the copy is the latency of the link plus the time of its
-  bytes on the uplink; there are no queues, jitter, losses or heartbeats. A node that rejected the message forwards
-  nothing.
+* In a simulation, every connection between two nodes of the topic is an edge, and so is a connection from the
+  publisher to a node of the topic. A node that has the message sends it at once, or as soon as the connection exists.
+  The delay of the copy is the latency of the link plus the time of its bytes on the uplink; there are no queues,
+  jitter, losses or heartbeats. A node that rejected the message forwards nothing.
 * Every copy that arrived is an edge, at the time at which the copy was sent. So the fastest path is never slower than
-  the path of the delivered copies. Between real nodes these are the only edges, and each may also be used as soon as
-  the sender has the message.
+  the path of the delivered copies. Between real nodes, and in a simulation whose scenario cannot be read, these are
+  the only edges, and each may also be used as soon as the sender has the message.
 
 The time from the arrival of the message at a node until the node forwards it is the time observed in the run. If the
 trace does not show it, it is the shortest one of a sample of nodes. It is 0 for a node outside of the topic to which
@@ -71,7 +71,9 @@ class Network:
     """The edges over which the fastest path is searched, and the time from arrival to forwarding at each node."""
 
     def __init__(self, message: Message, until_us: int) -> None:
-        """Read the connections that began at `until_us` or earlier. Raise `TooManyRows` if there are too many."""
+        """Read the connections that began at `until_us` or earlier, if the message has a link model. Raise
+        `TooManyRows` if there are too many.
+        """
         history = message.history
         self.message = message
         arrived = (history.copies.fate == Fate.ARRIVED) & (history.copies.sent_us != NONE)

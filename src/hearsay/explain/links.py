@@ -55,7 +55,7 @@ def connections_until(run: RunFacts, until_us: int) -> Connections:
 
     A pair is connected while both nodes trace the connection. In a run of real nodes, one node suffices if the other
     node traced no connection. Later rows than `until_us` are not read: a connection whose end is not in the rows
-    lasts beyond the end of the run. Raise `TooManyRows` if the rows do not fit into memory.
+    lasts beyond the end of the run. Raise `TooManyRows` if there are more than `MAX_ROWS` rows.
     """
     rows = select_rows(
         run, "node", _COLUMNS, lambda rows: np.isin(rows[Column.EVENT], LINK_EVENTS), until_us=until_us,

@@ -50,9 +50,9 @@ _LATEST_COLUMNS = (Column.TIME_US, Column.EVENT, Column.PEER, Column.TOPIC, Colu
 
 
 class NotInThisRun(InvalidInput, ValueError):
-    """Raised if no message or node of a run matches the wanted one, or if several match.
+    """Raised if no message or node of a run matches the wanted text, if several match, or if the text is empty.
 
-    The text names some that match or that are similar.
+    The message of the error names some that match or that are similar, if there are any.
     """
 
 
@@ -168,7 +168,7 @@ class LinkModel:
     """Nodes that accept no inbound connection."""
     history_us: int | None
     """Longest time for which a node announces a message that it has, in microseconds: 0 if no router announces, None
-    if a router announces without a limit in heartbeats (episub).
+    if the limit of a router is not a number of heartbeats (episub) or is unknown (a router of another package).
     """
     topics_in_parts: frozenset[str]
     """Topics whose messages are sent as partial messages."""
@@ -249,8 +249,8 @@ class Message:
         return time_us - self.history.start_us()
 
     def clock_error(self, node: int) -> str:
-        """Return in words how wrong the time from the publication to an event at a node may be; empty if unknown or
-        exact.
+        """Return in words how wrong the time from the publication to an event at a node may be (see `Clocks.words`).
+        The text is also empty if the publication is unknown.
         """
         return self.clocks.words(self.history.publisher, node) if self.history.published else ""
 

@@ -133,8 +133,9 @@ def parts_between(
 def last_parts(run: RunFacts, history: History) -> Mapping[int, Copy]:
     """Return the partial messages that completed the message at nodes, as copies, by the index of the delivery.
 
-    A delivery is left out if the trace has a copy of the whole message from the same sender, or no partial message.
-    If a node has several deliveries from the same sender, only the first is considered.
+    A delivery is left out if its sender is unknown, or if the trace has a copy of the whole message from the same
+    sender, or no partial message. If a node has several deliveries from the same sender, only the first is
+    considered.
     """
     deliveries = history.deliveries
     whole = set(zip(history.copies.sender.tolist(), history.copies.receiver.tolist(), strict=True))
@@ -166,8 +167,8 @@ class Request:
     message.
     """
     connected_us: int | None
-    """Time at which the two nodes were connected. None also if they were connected before, when the sender got the
-    message or the receiver joined the topic."""
+    """Time at which the two nodes were connected. None also if they were already connected when the sender had the
+    message and the receiver was in the topic."""
     announced_us: int | None
     """Time at which the sender of the copy sent the announcement."""
     received_us: int | None
@@ -193,7 +194,8 @@ class Requests:
 
     def before(self, copy: Copy, held_us: int) -> Request | None:
         """Return the times of the events that led to a copy. Its sender had the message from `held_us` on; earlier
-        events are ignored. Return None if the copy was not requested, or if the trace does not show the request.
+        events are ignored. Return None if the copy was not requested, or if the trace does not show the request or
+        the time at which the copy was sent.
         """
         if copy.via not in ON_REQUEST or copy.sent_us is None:
             return None

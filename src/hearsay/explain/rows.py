@@ -194,7 +194,8 @@ class Clocks:
     def words(self, node: int, other: int) -> str:
         """Return in words how wrong the time between events at two nodes may be.
 
-        The text is empty if both are the same node, or if `errors_us` lacks one of them.
+        The text is empty if both are the same node, or if `errors_us` lacks one of them. Without a common reference
+        of both clocks, it says that the offset is unknown.
         """
         if node == other or node not in self.errors_us or other not in self.errors_us:
             return ""

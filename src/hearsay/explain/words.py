@@ -20,7 +20,7 @@ from hearsay.number_text import count, figure, milliseconds, percent, plural
 from hearsay.trace.language.schema import NONE
 
 _BETWEEN = (Step.ABSENT, Step.UNCONNECTED, Step.ANNOUNCED, Step.ASKED, Step.LINE, Step.FLIGHT, Step.UNKNOWN)
-"""Steps that begin at a time of one node's clock and end at a time of the other node's clock."""
+"""Steps that may begin at a time of one node's clock and end at a time of the other node's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,9 @@ def timeline(message: Message, answer: NodeAnswer) -> Table:
 
 
 def step_words(path: Path) -> str:
-    """Return in words the total time of each step over all hops of a path, the longest time first."""
+    """Return in words the total time of each step over all hops of a path, the longest time first. Leave out steps
+    whose total time is not positive.
+    """
     took_us = _us_by_step(path)
     total = took_us.total()
     return ", ".join(

@@ -94,8 +94,7 @@ class _Series:
 
 def add_messages(figures: Sequence[Figure], runs: Sequence[Run], max_bytes: int = MAX_BYTES) -> None:
     """Pack the messages of the chart `spread`, add further messages from the traces of the runs, and add notes with
-    the numbers of messages. All messages together have at most `max_bytes` bytes, or only the typical messages are
-    there.
+    the numbers of messages. Each series has at most an equal share of `max_bytes` bytes, or only its typical message.
     """
     for figure in figures:
         if figure.id == ID:

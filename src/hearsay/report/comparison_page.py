@@ -74,7 +74,7 @@ def write_comparison_report(
 
 
 def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mapping[str, Row]) -> Html:
-    """Return the settings of both sides, the command, and the trace hash of every run."""
+    """Return the settings of all sides, the commands, and at most `MAX_HASHES` trace hashes of each side."""
     both_sides: list[ShownRun] = []
     hashes: list[list[object]] = []
     for side, point in zip(side_names(len(points)), points, strict=True):
@@ -100,7 +100,9 @@ def _what_ran(asked: ComparisonRequest, points: Sequence[Point], results: Mappin
 
 
 def _effects(changed: Sequence[str], found: Sequence[Effect]) -> Html:
-    """Draw the effects of the changed settings: alone, on average, and together. Each metric has its own axis."""
+    """Draw the effects of the changed settings: alone, on average, and together. Each metric has its own axis. A
+    metric without a significant effect is only named.
+    """
     legend = [tag("li", tag("b", f"{letter} "), text) for letter, text in zip(LETTERS, changed, strict=False)]
     charts: list[Html] = []
     for title, of_metric in significant_effects(found).items():
@@ -194,7 +196,9 @@ def _table(lines: Sequence[FigureComparison]) -> Html:
 
 
 def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:
-    """Draw the value of every seed on both sides, joined by a line if the seeds are the same."""
+    """Draw the value of every seed on both sides, joined by a line if the seeds are the same. Leave out metrics that
+    a side lacks.
+    """
     pictures: list[Html] = []
     for line in lines:
         sides = [values_at(point, results, line.figure.name) for point in points]

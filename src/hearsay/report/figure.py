@@ -186,7 +186,9 @@ def buckets(times: Floats) -> list[NDArray[np.int64]]:
 
 
 def evenly(length: int, most: int) -> NDArray[np.int64]:
-    """Return at most `most` of the indexes below `length`, evenly spread, including the first and the last."""
+    """Return at most `most` of the indexes below `length`, evenly spread, from the first to the last; if `most` is 1,
+    only the first.
+    """
     if length <= most:
         return np.arange(length)
     return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))

@@ -2,10 +2,11 @@
 
 Rules:
 
-* The table has a row per run and topic; on a narrow screen it becomes a list per question. In each column, the
-  largest value has the longest bar. Bars begin at 0, or at the value `bars_from` of `assets/overview.toml`.
-* The best and the worst value of a column are marked if they differ as displayed. Only values of complete runs are
-  marked, because a run that ended early sent less. A mark compares single runs and so proves no difference; the
+* The table has a row per run and topic; on a narrow screen it becomes a list per question. Values are compared within
+  a column and a topic. The largest value has the longest bar. Bars begin at 0, or at the value `bars_from` of
+  `assets/overview.toml`.
+* The best and the worst of the compared values are marked if they differ as displayed. Only values of complete runs
+  are marked, because a run that ended early sent less. A mark compares single runs and so proves no difference; the
   header has the number of seeds.
 * Settings that differ are listed above the table. If the runs have different routers, the settings of the routers
   are not in the list. If only the router differs, the header says so. Incomplete runs have a badge in the table.
@@ -63,8 +64,8 @@ def header(selection: Selection) -> Html:
 
 
 def differences(selection: Selection) -> Html:
-    """Return a list of the settings and sizes in which runs differ. If runs have different routers, leave out
-    settings of routers.
+    """Return a list of at most `MAX_DIFFERENCES` settings, sizes and seeds in which runs differ, with the number of
+    further ones; empty HTML if there are none. If runs have different routers, leave out settings of routers.
     """
     found = list(_differences(selection))
     if not found:
@@ -139,7 +140,9 @@ def _label(selection: Selection, view: View) -> str:
 
 
 def _cells(selection: Selection, views: Sequence[View], metric: Metric) -> list[Html]:
-    """Return a column of the table: for each view a cell with a value and a bar. Mark the best and worst value."""
+    """Return a column of the table for views of one topic: for each view a cell with a value and a bar. Mark the best
+    and the worst value of complete runs.
+    """
     values = [view.headline.get(metric.column) for view in views]
     least = _COLUMNS[metric.name].get("bars_from", 0)
     largest = max((value for value in values if value is not None), default=0)

@@ -41,7 +41,9 @@ from hearsay.trace.folder.run_folder import DICTIONARIES
 
 MAX_TOPICS = 6
 MAX_VIEWS = 36
-"""Maximum views of single topics, so that a report is below 5 MB. With more runs, a page has fewer topics."""
+"""Maximum views of single topics, so that a report is below 5 MB. With more runs, a page has fewer topics, but at
+least one.
+"""
 SCENARIO = "scenario.toml"
 PAYLOAD = "publish"
 """The kind of an RPC part that is a message."""
@@ -111,7 +113,9 @@ class Run:
         return self._balanced.get(headline["topic"]) or headline["nodes"]
 
     def why_unmeasured(self, figure: str) -> str | None:
-        """Return the reason in the table `measured` why a figure was not measured; None if it was measured."""
+        """Return the reason in the table `measured` why a figure was not measured; None if it was measured, or if the
+        table does not have it.
+        """
         return self._unmeasured.get(figure)
 
     @property

@@ -146,7 +146,8 @@ class StudyCharts:
 
     def maps(self, metric: Metric) -> list[Facet]:
         """Return the facets of a metric for heat maps. A row of a map is a step of the axis of lines. Return an empty
-        list without this axis, or if a map would have more than `MAX_COLUMNS` columns.
+        list without this axis, if a map would have more than `MAX_COLUMNS` columns, or if the metric was not
+        measured.
         """
         if self.lines is None or len(self.x_axis.steps) > MAX_COLUMNS:
             return []

@@ -269,8 +269,8 @@ def pareto_picture(charts: StudyCharts, width: int = svg.WIDE) -> Html:
 
 
 def _labels(labels: Sequence[tuple[str, svg.Point]], plane: tuple[float, float, float]) -> list[Html]:
-    """Return the labels next to their marks and above the axis, except labels that would overlap a mark or another
-    label.
+    """Return the labels next to their marks and above the axis, except labels that do not fit into the picture, or
+    would overlap a mark or another label.
     """
     start, end, floor = plane
     taken = [(x - 5, y - 5, x + 5, y + 5) for _, (x, y) in labels]

@@ -44,7 +44,7 @@ def what_ran(all_ran: Sequence[ShownRun], intro: Iterable[Html] = ()) -> Html:
 
 
 def seed_words(seeds: Sequence[int]) -> str:
-    """Return seeds in words. More than two consecutive seeds are a range."""
+    """Return seeds in words: as a range if there are more than two and all are consecutive, otherwise as a list."""
     is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}…{seeds[-1]}" if is_range else ", ".join(map(str, seeds))
 

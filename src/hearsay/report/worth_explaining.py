@@ -3,9 +3,9 @@
 Rules:
 
 * Due nodes are the eligible nodes of an analysis; nodes that join the topic late are not due. The duration of a
-  message is the time from its publication to its last delivery at a due node. If some due nodes never got the
-  message, the duration ends when 99, 90 or 50 % of the due nodes had it: the largest of these shares that was
-  reached.
+  message is the time from its publication to its last delivery at a due node. This time is unknown if some due nodes
+  never got the message but other nodes did. Then the duration ends when 99, 90 or 50 % of the due nodes had it: the
+  largest of these shares that was reached.
 * Each message has the command that explains it.
 * The page has explanations of the messages if there is a single run with at most `MAX_ROWS` rows, or with the
   argument `everything`.

@@ -111,8 +111,8 @@ def _offence(offence: Offence) -> dict[str, Any]:
 
 
 def finding_line(subject: str, found: ScoreFinding) -> str:
-    """Return a finding as a line like the warnings of compilers: FILE:LINE, severity, words, and the id of
-    the check.
+    """Return a finding as a line like the warnings of compilers: FILE:LINE, severity, words, and the id of the check.
+    `subject` is the name of the subject, which is FILE. Without a known line, `:LINE` is missing.
     """
     place = f"{subject}:{found.line}" if found.line else subject
     return escape(plain(f"{place}: {found.severity}: {found.words} [{found.check}]"))
@@ -129,8 +129,8 @@ def summary(checked: Checked) -> str:
 
 
 def not_looked_at(subject: Subject) -> Iterator[str]:
-    """Yield a line about the populations whose routers are not checked, and a line if no node runs the checked
-    router.
+    """Yield a line about the populations whose routers are not checked, if there are any; and a line if no node runs
+    the checked router.
     """
     if subject.others:
         yield plain(f"{escape(subject.name)}: not looked at: {', '.join(map(_other_words, subject.others))}")

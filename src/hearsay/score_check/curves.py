@@ -34,7 +34,9 @@ _AFTER_ACTIVATION = 90
 
 @dataclass(frozen=True, slots=True)
 class StagedTopic:
-    """A topic of a stage, or a group of equal topics that is played as one. `numbers` are scaled to bundles."""
+    """A topic of a stage, or a group of equal topics that is played as one. `numbers` are scaled to bundles, and the
+    topic's weight is multiplied by the number of topics.
+    """
 
     name: str
     worth: TopicWorth
@@ -84,9 +86,10 @@ class Stage:
 
 
 def stage_of(worth: Worth) -> Stage:
-    """Return the stage of a subject. It has at most `MOST_TOPICS` groups: those in which silence makes the largest
-    difference. It lasts three times as long as it takes until deliveries are scored in all of them, and
-    `_AFTER_ACTIVATION` refreshes more, within the bounds `_FEWEST_REFRESHES` and `_MOST_REFRESHES`.
+    """Return the stage of a subject. It has at most `MOST_TOPICS` groups: those with the largest difference between
+    the maximum score and P3 of a silent member, summed over the topics of the group. It lasts three times as long as
+    it takes until deliveries are scored in all of them that score deliveries, and `_AFTER_ACTIVATION` refreshes more,
+    within the bounds `_FEWEST_REFRESHES` and `_MOST_REFRESHES`.
     """
     heaviest = sorted(worth.topics, key=lambda topic: (topic.deficit - topic.most) * topic.group.count)[:MOST_TOPICS]
     played = [topic for topic in worth.topics if topic in heaviest]

@@ -35,7 +35,7 @@ class Remark:
     """A fault that a check found, with the values for its words in `checks.toml`."""
 
     group: TopicGroup | None = None
-    """The topics with the fault; None if the fault is not in parameters of topics."""
+    """The topics with the fault; None if the fault is not in the parameters of one group."""
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
     """Numbers by name, for the words of the finding and for its `figures`."""
     values: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -77,11 +77,12 @@ class ScoreFinding:
     words: str
     topic: str | None
     place: str
-    """The key of the parameter, such as `score.topics.0.topic_weight`, or the key of its table if several parameters
-    cause the fault. Empty for a named set, and for topics without parameters.
+    """The key of the parameter, such as `score.topics.0.topic_weight`, or the key of its table if no single parameter
+    causes the fault. Empty for a named set, and for topics without parameters.
     """
     line: int
-    """The line of `place` in the file; 0 if unknown."""
+    """The line of `place` in the file or, if the file lacks this key, of the innermost table around it; 0 if unknown.
+    """
     figures: Mapping[str, float]
 
 
@@ -98,7 +99,9 @@ def finding(check: Check, remark: Remark, worth: Worth) -> ScoreFinding:
 
 
 def rate(messages_per_s: float) -> str:
-    """Return a rate as text, in the shortest unit of time with at least one message."""
+    """Return a rate as text: per second, minute or hour, the shortest of these with at least one message, otherwise
+    per day.
+    """
     for factor, unit in ((1, "second"), (60, "minute"), (3_600, "hour")):
         if messages_per_s * factor >= 1:
             return f"{figure(messages_per_s * factor)} messages per {unit}"

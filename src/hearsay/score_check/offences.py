@@ -55,7 +55,9 @@ class Offence:
     topic: str | None
     """The group of topics of invalid messages; None for other offences."""
     needed: dict[str, int | None]
-    """The smallest number of offences that brings the score below a level, by level; None if no number does."""
+    """The smallest number of offences that brings the score below a level, by level; None if no number does. Broken
+    promises are the sum over heartbeats, of which at most `_MOST_HEARTBEATS` are considered.
+    """
     forgiven_s: float | None = None
     """Seconds from the last offence until the score is at least 0 again. The peer commits as many offences as the
     largest number in `needed`. None if the score stays below 0, or if `needed` has no number. None also for the
@@ -108,7 +110,9 @@ def _invalid_messages(worth: Worth, topic: TopicWorth) -> Offence:
 
 
 def _broken_promises(worth: Worth) -> Offence:
-    """Return the offence of a peer that breaks the maximum number of promises at each heartbeat."""
+    """Return the offence of a peer that breaks the maximum number of promises at each heartbeat, for at most
+    `_MOST_HEARTBEATS` heartbeats.
+    """
     needed: dict[str, int | None] = dict.fromkeys(LEVELS)
     peer, each = worth.peer, worth.subject.expected.promises_per_heartbeat
     sent, before, most = 0, 0.0, 0.0
@@ -162,7 +166,7 @@ class Verdict(StrEnum):
     CAUGHT = "caught"
     """The score falls below 0, so the peer is pruned."""
     OUTWEIGHED = "outweighed"
-    """Deliveries are scored (P3), but the scores of other topics outweigh the deficit."""
+    """Deliveries are scored (P3), but the scores of other topics and the time in the mesh outweigh the deficit."""
     NOT_EXPECTED = "not expected"
     """The topic has parameters, but deliveries are not scored (P3)."""
     UNSCORED = "unscored"
@@ -180,12 +184,12 @@ class Silence:
     score: float
     """The score of the peer after it has delivered nothing for long."""
     from_start_s: float | None = None
-    """Seconds from the GRAFT until the score is below 0, if the peer never delivers; None if the score stays
-    above.
+    """Seconds from the GRAFT until the score is below 0, if the peer never delivers; None if the verdict is not
+    `CAUGHT`.
     """
     from_stop_s: float | None = None
-    """Seconds from the last delivery of a peer at its best until the score is below 0; None if the score
-    stays above.
+    """Seconds from the last delivery of a peer at its best until the score is below 0; None if the verdict is not
+    `CAUGHT`.
     """
 
 
@@ -208,7 +212,9 @@ def _silence(worth: Worth, group: TopicGroup, topic: TopicWorth | None) -> Silen
 
 
 def active_after_s(worth: Worth, topic: TopicWorth) -> float:
-    """Return the seconds from a GRAFT to the first refresh at which deliveries are scored (ACTIVE-2)."""
+    """Return the seconds from a GRAFT at the time of a refresh to the first refresh at which deliveries are scored
+    (ACTIVE-2).
+    """
     interval = worth.subject.score.peer.decay_interval_us
     refreshes = first_that(lambda count: score_parts.is_active(count * interval, topic.numbers.activation))
     return (refreshes or 0) * worth.interval_s

@@ -152,7 +152,9 @@ def idle_costs(worth: Worth) -> Iterator[Remark]:
 
 @check
 def pause_prunes(worth: Worth) -> Iterator[Remark]:
-    """Find topics in which a usual gap in the traffic causes a deficit, although the traffic is enough on average."""
+    """Find topics in which a usual gap between the messages with which a member is first causes a deficit, although
+    the traffic is enough on average.
+    """
     lacking = {topic.group for topic, _ in _lacking(worth, worth.share)}
     for topic in worth.topics:
         level, own = worth.delivered(topic, worth.share), topic.numbers
@@ -243,7 +245,9 @@ def address_of_household(worth: Worth) -> Iterator[Remark]:
 
 @check
 def offence_cheap(worth: Worth) -> Iterator[Remark]:
-    """Find offences of which more than ten times `_PATIENCE` are needed to bring a peer at its best below 0."""
+    """Find GRAFTs in a backoff, and peers at one address, if more than ten times `_PATIENCE` of them are needed to
+    bring a peer at its best below 0.
+    """
     found = {each.name: each for each in offences_of_the_peer(worth)}
     for name, parameter, on in (
         (GRAFTS, "misbehaviour_weight", worth.peer.misbehaviour_weight),

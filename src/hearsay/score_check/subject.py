@@ -139,7 +139,7 @@ class Subject:
     dials_exchanged: bool | None = None
     """True if peers that a PRUNE names are dialled; None if unknown, as for a parameter set."""
     table: str = "score"
-    """Key of the table with the parameters."""
+    """Key of the table with the parameters; empty for a named set."""
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
     """The lines of keys in the file, by dotted key; empty without a file."""
     others: Sequence[OtherPopulation] = ()

@@ -72,7 +72,8 @@ _COUNTS = {"beacon_attestation": SUBNETS, "sync_committee": 4}
 
 def subject_of_set(name: str, validators: int | None = None) -> Subject:
     """Return the subject of a named parameter set. `validators` is the number of Ethereum's validators; None is the
-    default. Raise `ParameterError` if there is no such set, or if the set does not depend on `validators`.
+    default. Raise `ParameterError` if there is no such set, if `validators` is out of range, or if it is given and
+    the set does not depend on it.
     """
     if name in FIXED and validators is not None:
         words = f"set {name} does not depend on it; {', '.join(BY_VALIDATORS)} do"
@@ -175,7 +176,7 @@ def _topics(scenario: Scenario) -> Iterator[Topics]:
 
 
 def _nearest_ms(links: Links) -> int:
-    """Return the latency to the nearest peers in whole milliseconds; 0 if unknown."""
+    """Return the latency to the nearest peers in milliseconds, rounded down; 0 if unknown."""
     match links.latency:
         case LatencyKind.UNIFORM:
             nearest = links.min_us
@@ -193,7 +194,7 @@ TABLES = ("score", "expect")
 
 def read_subject(path: Path) -> Subject:
     """Return the score parameters that a file declares, and their network, as a `Subject`. The file is a scenario, or
-    has the tables [score] and [expect]. Raise `ScenarioError` with all mistakes of the file.
+    has the table [score] and perhaps [expect]. Raise `ScenarioError` with the mistakes of the file.
     """
     document, paths = parse_file(path)
     lines = {".".join(map(str, key)): line for key, line in paths.items()}

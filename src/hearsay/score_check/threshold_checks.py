@@ -52,8 +52,8 @@ _JUST_BELOW = 1.0 - 1e-9
 
 @check
 def threshold_unreachable(worth: Worth) -> Iterator[Remark]:
-    """Find thresholds below which no score can fall. Counts of offences have no cap, so a single offence with a
-    weight reaches all thresholds.
+    """Find thresholds below which no score can fall. Counts of offences have no cap, so one kind of offence with a
+    weight is enough to reach all thresholds.
     """
     of_topics = any(
         topic.numbers.weight and (topic.numbers.invalid_weight or topic.numbers.failure_weight)

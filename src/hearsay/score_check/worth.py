@@ -132,7 +132,7 @@ class Worth:
 
     @property
     def best(self) -> float:
-        """Return the maximum score of a peer."""
+        """Return the maximum score of a peer, without the application's part (P5)."""
         return self.score(self.all_topics)
 
     @property
@@ -141,8 +141,9 @@ class Worth:
         return self.score(self.usual_topics)
 
     def score(self, topics: float, shared: float = 0.0, misbehaviour: float = 0.0) -> float:
-        """Return the score of a peer. `topics` is the sum of the scores of all topics, before the cap; `shared` is
-        the number of peers at the peer's address (P6), and `misbehaviour` the count of misbehaviour (P7).
+        """Return the score of a peer without P5 and slow peers. `topics` is the sum of the scores of all topics,
+        before the cap; `shared` is the number of peers at the peer's address (P6), and `misbehaviour` the count of
+        misbehaviour (P7).
         """
         peer = self.peer
         return score_parts.total(

@@ -76,7 +76,9 @@ class JoinedNodesSource:
         return {"source": f"{len(self._nodes)} nodes", "names": {}, "can": []}
 
     def run(self, broadcast: Broadcast, *, until_complete: bool) -> None:
-        """Show rows until `close`; with `until_complete`, at most until no node is connected and no row waits."""
+        """Show rows until `close`; with `until_complete`, at most until a row has been shown, no node is connected
+        and no row waits.
+        """
         for joined in self._nodes:
             joined.remote.follow(lambda piece, joined=joined: self._queue_piece(joined, piece))
         while not self._closed.is_set() and not (until_complete and self._is_over):

@@ -204,7 +204,9 @@ class Links:
             self._observers[peer] = observers
 
     def _down(self, now_us: Micros, node: int, place: int) -> None:
-        """Remove the node and its own links. Links from peers to the node remain until the peers trace their end."""
+        """Record that a node is down, and end its memberships and its own links. Links from peers to the node remain
+        until the peers trace their end.
+        """
         self._set_up(node, place, False)
         for topic in self.members:
             self._leave(now_us, topic, node)

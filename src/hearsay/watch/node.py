@@ -76,7 +76,7 @@ class NodeSource:
         self._origin_us: Micros = time_ns() // 1000
 
     def add_row(self, codes: Codes) -> None:
-        """Add a row of the node's trace to the next frame."""
+        """Add a row of the node's trace to the next frame. If `MOST_WAITING` rows wait, only count the row."""
         if len(self._rows) >= MOST_WAITING:
             self._unseen += 1
             return
@@ -176,7 +176,9 @@ class RemoteNode:
     """A node of another process, whose stream of rows is read."""
 
     def __init__(self, address: str) -> None:
-        """Parse the address of a page, `http://HOST:PORT/TOKEN/`. Raise `InvalidInput` for any other text."""
+        """Parse the address of a page, `http://HOST:PORT/TOKEN/`; without a port, it is 80. Raise `InvalidInput` if
+        the address has another form.
+        """
         try:
             parts = urlsplit(address)
             host, port = parts.hostname, parts.port
@@ -219,7 +221,7 @@ class RemoteNode:
         Thread(target=self._follow, args=(deliver,), daemon=True).start()
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """Send a request to the node and return the answer. Raise `Refused` if the node refuses, or is silent."""
+        """Send a request to the node and return the answer. Raise `Refused` if it refuses or does not answer."""
         connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         name = f"[{self._host}]" if ":" in self._host else self._host
         headers = {
@@ -275,7 +277,7 @@ class RemoteNode:
 
 
 class NoPage(Failure):
-    """Raised if there is no page of a node at an address. The message has the reason."""
+    """Raised if the stream of rows at an address cannot be opened. The message has the reason."""
 
 
 class MalformedLine(Exception):

@@ -91,7 +91,9 @@ class Picture:
         return {name: value for name, value in changes.items() if value not in ([], {})}
 
     def whole(self, now_us: Micros) -> Changes:
-        """Return a snapshot, which has all that `changes` has returned so far, except rates and latencies."""
+        """Return a snapshot: the state after the last `changes`, without rates and latencies. Call `changes` first,
+        and add no rows between the two calls.
+        """
         spreads = self.spreads.by_number.values()
         return {
             "now": now_us,
@@ -150,7 +152,7 @@ class Traffic:
         self._drawn = drawn
         self.rates = np.zeros(len(RATES), dtype=np.int64)
         self.reasons = np.zeros((2, len(_REASONS)), dtype=np.int64)
-        """Totals by reason: in row 0 of parts that were lost on the way, in row 1 of refused parts and messages."""
+        """Totals by reason: in row 0 of parts that were lost or not sent, in row 1 of refused parts and messages."""
         self.of_nodes = np.zeros((0, len(RATES)), dtype=np.int64)
         """Totals of each count in `RATES`, by place."""
 
@@ -191,7 +193,7 @@ class Traffic:
         return counted
 
     def by_reason(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the totals by reason, first of lost parts, then of refused parts and messages."""
+        """Return totals by reason: of parts that were lost or not sent, and of refused parts and messages."""
         lost, refused = (
             {name: count for name, count in zip(_REASONS, line, strict=True) if count}
             for line in self.reasons.tolist()
@@ -206,7 +208,9 @@ class Traffic:
 
 
 class ScoreSample:
-    """The last sample of scores: the mean for each drawn node, and quantiles over all nodes."""
+    """The last sample of scores: the mean of the scores that each drawn node got from its peers, and quantiles over
+    at most `MOST_SCORES` scores of all nodes.
+    """
 
     def __init__(self, drawn: DrawnNodes) -> None:
         self._drawn = drawn
@@ -252,7 +256,9 @@ class ScoreSample:
         return float(self._sums[place] / self._counts[place])
 
     def _sample(self, time_us: int, scores: Rows) -> None:
-        """Add scores to the sample. A sample may arrive in several calls, all with the same time."""
+        """Add scores to the sample. A sample may arrive in several calls, all with the same time. A later time begins
+        a new sample; scores of an earlier time are ignored.
+        """
         values = scores[:, Column.BYTES].copy().view(np.float64)
         finite = np.isfinite(values)
         places, values = self._drawn.places(scores[finite, Column.REMOTE]), values[finite]

@@ -38,7 +38,8 @@ class RunFolderSource:
     def __init__(self, path: Path, pace: float | None, *, paused: bool = False) -> None:
         """Open a run folder. `pace` is the time of the run per real time; None means as fast as possible.
 
-        Raise `RunFolderError` if the folder has no run, or too many rows for a page.
+        Raise `RunFolderError` if the folder has no run with a trace, lacks a file of the run, or has too many rows
+        for a page.
         """
         self._path = path
         _require_run(path)

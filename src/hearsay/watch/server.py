@@ -100,7 +100,7 @@ class WatchServer:
     def _below_token(self, request: Request) -> str:
         """Return the path after the token. Raise `BadRequest` if the token or the port is wrong."""
         if request.headers.get("host", "").rpartition(":")[2] != str(self._port):
-            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header names another port")
+            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header does not have the port of this server")
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
             raise BadRequest(HTTPStatus.FORBIDDEN, "the address must contain the page's token")

@@ -162,13 +162,13 @@ class SimulatedSource:
 
 
 def with_publication(scenario: Scenario, node: int, topic: str, at_us: Micros) -> Scenario:
-    """Return the scenario with one more publication, by a node at a time."""
+    """Return the scenario with one more publication, by a node at a time. Raise `Refused` if it is not valid."""
     more = Timed(at_s=_seconds(at_us), node=node, action=TimedKind.PUBLISH, topic=topic)
     return _changed(scenario, {"timed": (*scenario.timed, more)})
 
 
 def with_crash(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
-    """Return the scenario with one more crash of a node."""
+    """Return the scenario with one more crash of a node. Raise `Refused` if it is not valid."""
     return _with_crashes(scenario, (*scenario.faults.crash, Crash(at_s=_seconds(at_us), listed=(node,))))
 
 
@@ -178,7 +178,8 @@ def _with_crashes(scenario: Scenario, crashes: Sequence[Crash]) -> Scenario:
 
 def with_return(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
     """Return the scenario in which a node returns from its last crash at a time. Raise `Refused` unless the scenario
-    has a crash of this node alone, as users cause it, without a return.
+    has a crash of this node alone, as users cause it, without a return. Raise it also if the new scenario is not
+    valid.
     """
     crashes = list(scenario.faults.crash)
     for place in reversed(range(len(crashes))):
