@@ -150,6 +150,15 @@ def test_direct_peers_get_every_message_once_and_no_gossip():
     assert receivers(driver.beat(), IHave) == []
 
 
+def test_a_message_reaches_a_direct_peer_though_the_mesh_is_empty():
+    driver = RouterDriver(score=score_table(), flood_publish=False)
+    driver.feed(DirectPeerChosen("direct"))
+    driver.connect("direct")
+    assert driver.strategy.mesh.topics[TOPIC].members == set()
+    assert driver.strategy.reaches(TOPIC)
+    assert ways(driver.publish("m1")) == {"direct": Via.DIRECT}
+
+
 def test_a_direct_peer_that_is_not_in_the_topic_gets_nothing_of_it():
     driver = RouterDriver(score=score_table())
     driver.feed(DirectPeerChosen("friend"))

@@ -223,6 +223,37 @@ def test_a_node_that_was_killed_is_down_after_its_last_row(runs, tmp_path):
     assert load_source(out).reject_reasons == {"bad_signature": 1}
 
 
+def test_run_folders_of_a_killed_node_name_only_the_peers_and_topics_of_their_rows(tmp_path):
+    """Bob's third folder names neither Cem nor the topic of Ada's message."""
+    cem = peer_id_of(PrivateKey.from_seed(b"c" * 32).public)
+    now = [START_US]
+
+    async def trace_until_killed():
+        trace = LiveTrace(tmp_path / "bob", BOB, lambda: now[0], "hearsay/b")
+        for happen in (received(cem, HERS), received(ADA, HIS), received(ADA, HIS)):
+            now[0] += 1_000_000
+            happen(trace)
+            await trace._wait_for_write()
+            trace._write()
+            await trace._wait_for_write()
+        await trace._tasks.close()
+        trace._series._own.release()
+
+    asyncio.run(trace_until_killed())
+    pieces = folders_to_join([tmp_path / "bob"])
+    assert [read_table(piece / "dictionary/peers.parquet", ["peer"])["peer"] for piece in pieces][1:] == [
+        [0, 2],
+        [0, 2],
+    ]
+    join_runs([tmp_path / "bob"], RunFolder.create(tmp_path / "joined"))
+    assert verify(tmp_path / "joined") == []
+    delivered = [
+        (row.time_us, row.remote) for row in iter_rows(tmp_path / "joined") if row.event is TraceEvent.DELIVER
+    ]
+    names = read_table(tmp_path / "joined/dictionary/peers.parquet", ["peer"], ["name"])["name"]
+    assert [names[remote] for _, remote in delivered] == [to_text(cem), to_text(ADA), to_text(ADA)]
+
+
 def test_a_continued_trace_of_a_killed_node_states_when_it_was_lost(runs):
     replace_by_killed(runs[1])
     trace_node(runs[1], BOB, "hearsay/b", ahead_us=2 * HOUR_US)

@@ -56,6 +56,19 @@ def write_pieces(path, *numbers):
     return series
 
 
+def test_a_sealed_series_keeps_the_ids_of_messages(tmp_path):
+    series = RunSeries(tmp_path)
+    for number, ids in enumerate((["aa", None], ["bb", "cc"])):
+        folder = series.next_folder()
+        with TraceWriter(folder.path) as writer:
+            writer.add(piece_rows(number))
+            written = writer.close()
+        folder.write_messages([2 * number, 2 * number + 1], [0, 0], [1, NONE], [10, 20], [number, number], ids)
+        folder.write_manifest(written, seed=None, complete=True)
+    series.seal(PEERS, TOPICS, "agent")
+    assert read_table(tmp_path / "whole/dictionary/messages.parquet")["id"] == ["aa", None, "bb", "cc"]
+
+
 def rows_of(path):
     return sorted(map(tuple, read_rows(path).tolist()))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,8 @@ TRACED = "traced"
 """A role in the dictionary of peers of an import or a join: the peer wrote a trace, which is in the run."""
 OWN_PEER = 0
 """The number of a node in its own trace."""
+_Names: TypeAlias = Callable[[Numbers], Any]
+"""A function from numbers of peers or topics to their names."""
 _LAST_US = np.iinfo(np.int64).max // 1000
 _DICTIONARIES = {
     "peers": {"peer": int, "name": str, "role": str | None, "implementation": str | None},
@@ -146,10 +148,14 @@ def decode_live_run(run: Path) -> Iterator[Any]:
 def _records(run: Path) -> Iterator[Any]:
     table, messages = _dictionary(run, "peers"), _dictionary(run, "messages")
     origin_ns = _import_origin_ns(run)
-    names = list(_by_number(table, "peer"))
+    topic_table = _dictionary(run, "topics")
+    names = table["name"]
     peers = texts([peer_name(peer_of_name(name)) for name in names] if origin_ns is None else names)
-    topics = texts(_by_number(_dictionary(run, "topics"), "topic"))
-    batch = partial(_batch, peers=peers, topics=topics, name_of=_message_names(run), origin_ns=origin_ns or 0)
+    number_peers = partial(_named, numbers=_ascending(table, "peer"), names=peers)
+    number_topics = partial(_named, numbers=_ascending(topic_table, "topic"), names=texts(topic_table["name"]))
+    batch = partial(
+        _batch, peers=number_peers, topics=number_topics, name_of=_message_names(run), origin_ns=origin_ns or 0
+    )
     for rows in read_groups(run):
         if len(rows):
             yield batch(rows)
@@ -166,7 +172,9 @@ def _records(run: Path) -> Iterator[Any]:
     )
 
 
-def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], origin_ns: int, part: int = 0) -> Any:
+def _batch(
+    rows: Rows, peers: _Names, topics: _Names, name_of: Callable[[int], str], origin_ns: int, part: int = 0
+) -> Any:
     latest_us = _LAST_US - origin_ns // 1000
     if not 0 <= rows[:, Column.TIME_US].min() <= rows[:, Column.TIME_US].max() <= latest_us:
         raise ValueError("a time is out of range")
@@ -175,9 +183,9 @@ def _batch(rows: Rows, peers: Any, topics: Any, name_of: Callable[[int], str], o
     return records(
         rows,
         np.full(len(rows), part),
-        peer=_named(rows[:, Column.PEER], peers),
-        remote=_named(rows[:, Column.REMOTE], peers),
-        topic=_named(rows[:, Column.TOPIC], topics),
+        peer=peers(rows[:, Column.PEER]),
+        remote=peers(rows[:, Column.REMOTE]),
+        topic=topics(rows[:, Column.TOPIC]),
         message=coded(
             np.where(rows[:, Column.MESSAGE] == NONE, NONE, places),
             texts(None if number == NONE else name_of(number) for number in messages.tolist()),
@@ -199,16 +207,23 @@ def message_name(number: int) -> str:
     return f"{number:016x}"
 
 
-def _named(codes: Numbers, names: Any) -> Any:
-    if not NONE <= codes.min() <= codes.max() < len(names):
+def _named(codes: Numbers, numbers: Numbers, names: Any) -> Any:
+    """Return the names of peers or topics with the numbers `codes`; NONE has no name.
+
+    `numbers` ascend, and `names` are in their order. Numbers may be missing: a run folder of a series names only the
+    peers and topics of its rows.
+    """
+    places = np.searchsorted(numbers, codes)
+    if ((np.append(numbers, NONE)[places] != codes) & (codes != NONE)).any():
         raise ValueError("a row has the number of a peer or topic that the trace does not name")
-    return coded(codes, names)
+    return coded(np.where(codes == NONE, NONE, places), names)
 
 
-def _by_number(table: dict[str, list[Any]], key: str) -> Iterator[str]:
-    if table[key] != list(range(len(table[key]))):
-        raise ValueError(f"the {key}s are not numbered 0, 1, 2, … in this order")
-    yield from table["name"]
+def _ascending(table: dict[str, list[Any]], key: str) -> Numbers:
+    numbers = np.array(table[key], dtype=np.int64)
+    if (np.diff(numbers) <= 0).any():
+        raise ValueError(f"the numbers of {key}s do not ascend")
+    return numbers
 
 
 def _dictionary(run: Path, name: str) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,12 +190,18 @@ def names_whole(path: Path) -> bool:
 def _write_messages(folder: RunFolder, pieces: Sequence[Path]) -> None:
     """Write a dictionary of messages. For each message, it has the first entry in the dictionaries of `pieces`."""
     paths = [dictionary_file(piece, "messages") for piece in pieces]
-    tables = [read_table(path, _MESSAGE_COLUMNS) for path in paths if path.exists()]
+    tables = [_message_table(path) for path in paths if path.exists()]
     columns = [np.concatenate([_codes(table[name]) for table in tables] or [_codes([])]) for name in _MESSAGE_COLUMNS]
     _, first = np.unique(columns[0], return_index=True)
     message, topic, publisher, size, published_us = (column[first] for column in columns)
-    ids = [each for table in tables for each in table.get("id", [None] * len(table["message"]))]
+    ids = [each for table in tables for each in table["id"]]
     folder.write_messages(message, topic, publisher, size, published_us, [ids[place] for place in first.tolist()])
+
+
+def _message_table(path: Path) -> dict[str, list[Any]]:
+    """Return a dictionary of messages. Its ids are None in a run folder of version 0.1."""
+    table = read_table(path, _MESSAGE_COLUMNS)
+    return {"id": [None] * len(table["message"]), **read_table(path)}
 
 
 def _codes(values: Sequence[int | None]) -> NDArray[np.int64]:

@@ -125,6 +125,10 @@ class Gossipsub(MeshStrategy):
         if self.parameters.flood_publish:
             self._flood_publish(message)
 
+    def reaches(self, topic: TopicId) -> bool:
+        direct = self.standing.direct
+        return super().reaches(topic) or not direct.isdisjoint(self.shell.peers.in_topic(topic).native.members)
+
     def forward(self, message: Message, received_from: PeerId | None) -> None:
         super().forward(message, received_from)
         if self.standing.direct:
