@@ -283,6 +283,21 @@ async def test_parallel_dials_to_one_peer_share_a_connection(one, other):
 
 
 @run
+async def test_a_second_dial_without_a_peer_id_keeps_one_connection_on_both_sides(one, other):
+    serve(other, "/echo", echo)
+    nameless = Multiaddr(other.addresses[0].parts[:-1])
+    await one.dial(other.addresses[0])
+    for dials in (1, 1, 4):
+        await asyncio.gather(*(one.dial(nameless) for _ in range(dials)), return_exceptions=True)
+        while len(one._all) > 1 or len(other._all) > 1:
+            await asyncio.sleep(0.005)
+        stream = await one.open_stream(other.peer, ["/echo"])
+        stream.write(b"x")
+        await read_all(stream, 1)
+        assert list(other.connections) == [one.peer]
+
+
+@run
 async def test_parallel_dials_to_one_address_fail_together(one, other):
     accepted = []
 

@@ -114,7 +114,7 @@ def test_what_is_refused():
     point = Point(per_peer=2)
     assert {point.register(0, ""), point.register(0, "x" * 256)} == {Status.INVALID_NAMESPACE}
     assert point.register(0, ttl_s=MAX_TTL_S + 1) == Status.INVALID_TTL
-    wrong = (RECORDS[1], b"nonsense", RECORDS[0][:-1] + b"x")
+    wrong = (b"", RECORDS[1], b"nonsense", RECORDS[0][:-1] + b"x")
     assert {point.register(0, envelope=envelope) for envelope in wrong} == {Status.INVALID_RECORD}
     statuses = [point.register(0, name) for name in ("a", "b", "c", "a")]
     assert statuses == [Status.OK, Status.OK, Status.UNAVAILABLE, Status.OK]

@@ -7,8 +7,7 @@ that peers cause is reserved in budgets (`hearsay.libp2p.resources`). When a sha
 host ends the connections that use most of the budget.
 
 Two hosts that dial each other at the same time get two connections. Both keep the connection that was dialled by the
-host with the smaller peer id. In other cases a newer connection to a peer replaces the older one, which may be dead,
-unless this host dialled both connections.
+host with the smaller peer id. In other cases a newer connection to a peer replaces the older one, which may be dead.
 """
 
 from __future__ import annotations
@@ -350,16 +349,15 @@ class Host(NodeHost):
     def _replaces(self, new: Connection, old: Connection) -> bool:
         """Return True if the new connection to a peer replaces the old one.
 
-        The peer's host decides the same way, unless one host has dialled both connections.
+        The peer's host decides the same way. Handshakes of one host's dials can end in another order than they began,
+        so the time of their begin decides which connection is the newer one.
         """
         if old.closed:
             return True
-        if new.dialed and old.dialed:
-            return False
         at_once = new.since - old.since < self.limits.connection.handshake_s
         if new.dialed != old.dialed and at_once:
             return new.dialed == (self.peer < new.peer)
-        return True
+        return new.since >= old.since
 
 
 class _Turn:

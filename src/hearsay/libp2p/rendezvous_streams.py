@@ -154,7 +154,7 @@ class Registry:
         """Return True if the peer signed the record and it is not too long. Store a record that is not older than the
         stored one. A record that is equal to the stored one is not checked.
         """
-        if record == known.record:
+        if record and record == known.record:
             return True
         if len(record) > self._limits.record_bytes:
             return False
