@@ -8,13 +8,17 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from attacker import Attacker
 from waiting import run, until
 
 from hearsay.core.language.actions import Reason
 from hearsay.core.language.rpc import MESHSUB_13, Control, Features, Graft, Message, Rpc, Subscription
 from hearsay.libp2p.frames import FrameReader, frame
 from hearsay.libp2p.host import Host
-from hearsay.node.config import NodeConfig
+from hearsay.libp2p.mux.connection_limits import ConnectionLimits
+from hearsay.libp2p.mux.multistream import line
+from hearsay.libp2p.node_host import HostLimits
+from hearsay.node.config import NodeConfig, NodeLimits
 from hearsay.node.node import Node
 from hearsay.wire.decode import decode_rpc
 from hearsay.wire.encode import encode_rpc
@@ -158,6 +162,16 @@ async def test_our_stream_is_replaced_and_the_peer_stays_known():
         await until(lambda: len(peer.accepted) == 2 and node.peers)
         assert node.topic_peers("news") == 1
         assert features_of(node, peer) == Features(True, True)
+
+
+@run
+async def test_our_stream_to_a_peer_that_does_not_answer_in_time_is_opened_again():
+    limits = NodeLimits(host=HostLimits(connection=ConnectionLimits(negotiation_s=0.05)))
+    async with Node(replace(make_config(), limits=limits)) as node:
+        silent = await (await Attacker.connect(node._host)).upgrade()
+        received = b""
+        while received.count(line(MESHSUB_13)) < 2:
+            received += silent.channel.open(await silent.reader.read(65536))
 
 
 @run

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protobuf_reference import rpcs
 
-from hearsay.core.language.rpc import Control, ControlPart, Graft, IHave, Message, PeerInfo, Prune, Rpc, Subscription
+from hearsay.core.language.rpc import (
+    Control,
+    ControlPart,
+    Features,
+    Graft,
+    IHave,
+    Message,
+    PeerInfo,
+    Prune,
+    Rpc,
+    Subscription,
+)
 from hearsay.core.language.sizes import rpc_size
 from hearsay.wire.encode import check_fits, check_topic, encode_rpc, split_rpc
 from hearsay.wire.fields import RpcLimits, TooLarge
@@ -77,6 +88,15 @@ def test_a_long_ihave_is_cut_between_ids():
     pieces, _ = split_rpc(Rpc(control=Control(ihave=(IHave("news", ids),))), 1000)
     assert len(pieces) == 5
     assert tuple(known for piece in pieces for known in piece.control.ihave[0].ids) == ids
+
+
+def test_tag_and_length_of_control_count_when_other_parts_fill_the_room():
+    changes = tuple(Subscription(f"topic{number:02}", True) for number in range(40))
+    hello = Rpc(changes, control=Control(features=(Features(True, True),)))
+    for limit in range(60, 436):
+        pieces, _ = split_rpc(hello, limit)
+        assert max(len(encode_rpc(piece)) for piece in pieces) <= limit
+        assert tuple(change for piece in pieces for change in piece.subscriptions) == changes
 
 
 def control_bytes(rpc: Rpc) -> int:

@@ -189,9 +189,9 @@ class NodeHost(ABC):
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> Stream:
         """Open a stream to a connected peer for the first of `protocols` that the peer speaks.
 
-        Raises `MultistreamError` if the peer speaks none of them or does not answer in time, `StreamClosed` if the
-        peer is not connected, if the stream or the connection ends, or if no memory is left, and another
-        `ProtocolError` if the connection can have no further stream.
+        Raises `MultistreamError` if the peer speaks none of them, `StreamClosed` if the peer is not connected or does
+        not answer in time, if the stream or the connection ends, or if no memory is left, and another `ProtocolError`
+        if the connection can have no further stream.
         """
 
     @abstractmethod

@@ -174,7 +174,7 @@ def split_rpc(rpc: Rpc, limit: int, control_limit: int = MAX_CONTROL_BYTES) -> t
             rpcs.append(_assembled(parts))
             parts, room, control_room = [], limit, control_limit
         parts.append(part)
-        room -= size
+        room -= needed
         control_room -= counted
     if parts:
         rpcs.append(_assembled(parts))

@@ -146,9 +146,9 @@ class Connection(asyncio.BufferedProtocol):
     async def open_stream(self, protocols: Sequence[str]) -> Stream:
         """Open a stream for the first of `protocols` that the peer speaks.
 
-        Raises `StreamClosed` if the connection is closed, if the stream or the connection ends, or if no memory is
-        left, `MultistreamError` if the peer speaks none of `protocols` or does not answer in time, and `YamuxError`
-        if the connection can have no further stream.
+        Raises `StreamClosed` if the connection is closed, if the stream or the connection ends, if the peer does not
+        answer in time, or if no memory is left, `MultistreamError` if the peer speaks none of `protocols`, and
+        `YamuxError` if the connection can have no further stream.
         """
         if self._channel is None or self.closed:
             raise StreamClosed("the connection is closed")

@@ -89,8 +89,8 @@ class ConnectionStreams:
     async def open(self, protocols: Sequence[str]) -> Stream:
         """Open a stream for the first of `protocols` that the peer speaks.
 
-        Raises `MultistreamError` if the peer speaks none of them or does not answer in time, `StreamClosed` if the
-        stream ends or no memory is left, and `YamuxError` if the connection can have no further stream.
+        Raises `MultistreamError` if the peer speaks none of them, `StreamClosed` if the peer does not answer in time,
+        the stream ends or no memory is left, and `YamuxError` if the connection can have no further stream.
         """
         number = self._mux.open()
         stream = self._new_stream(number)
@@ -256,7 +256,7 @@ class ConnectionStreams:
     def _negotiation_timed_out(self, stream: Stream) -> None:
         negotiating = self._negotiating.get(stream.id)
         if negotiating is not None:
-            negotiating.fail(MultistreamError(f"no protocol was agreed within {self._limits.negotiation_s:g} s"))
+            negotiating.fail(StreamClosed(f"no protocol was agreed within {self._limits.negotiation_s:g} s"))
             stream.reset()
 
     def _end_for_memory(self, stream: Stream, over_stream_limit: bool, over_peer_limit: bool) -> None:
