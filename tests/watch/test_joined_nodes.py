@@ -192,7 +192,7 @@ def test_a_page_stops_no_node_that_does_not_allow_it():
         (("http://h:1/t/", "http://h:1/t/"), 2, "given twice"),
         (("http://h:1/t/", "run"), 2, "several sources"),
         (("http://h:1/t/", "--nodes", "5"), 2, "--nodes needs a simulation"),
-        (("http://h:1/t/", "--paused"), 2, "nodes go at their own pace"),
+        (("http://h:1/t/", "--paused"), 2, "real nodes run in real time; leave out both"),
         (tuple(f"http://h:1/{number}/" for number in range(65)), 2, "at most 64"),
     ],
 )
