@@ -121,6 +121,14 @@ def test_names_of_topics_are_names_of_files(tmp_path):
     assert {path.stem for path in files} == {f"latency-{name}" for name in names}
 
 
+def test_topics_with_similar_names_have_different_files(tmp_path):
+    run = write_run(tmp_path / "run", topics=("a-4", "A-3", "a", "A"))
+    for table in set(TABLES) - {"headline", "latency"}:
+        write_table(run, table, [])
+    files = write_run_figures([run], tmp_path / "figures")
+    assert len(files) == len(set(files)) == 2 * 5
+
+
 @pytest.mark.thorough
 def test_names_of_a_study_are_text_and_no_mathematics(tmp_path):
     swept = sweep_locally(write_study(tmp_path, STUDY_WITH_ODD_NAMES, "odd"))

@@ -19,6 +19,7 @@ from hearsay.report.what_ran import seed_words
 from hearsay.studies.axes import Base, axis_of_values
 from hearsay.studies.comparison import ComparisonRequest, compare, study_of_sides
 from hearsay.studies.packs import Row
+from hearsay.studies.points import Point
 from hearsay.studies.results import values_at
 from hearsay.studies.runner import Swept
 from hearsay.studies.statistics import mean_of
@@ -203,14 +204,14 @@ def test_failed_and_missing_runs_are_reported(swept, tmp_path):
     assert "1 run failed: out of &lt;memory&gt;" in page
 
 
-def write_comparison(folder: Path) -> tuple[ComparisonRequest, dict[str, Row]]:
+def write_comparison(folder: Path) -> tuple[ComparisonRequest, list[Point], dict[str, Row]]:
     a = Base(preset="r1", settings=(("network.nodes", 30), ("workload.messages", 3)))
     asked = ComparisonRequest("A <a>", None, ("loss.rate=0.4",), ("network.nodes=30", "workload.messages=3"), 5)
     b = a.with_settings([("loss.rate", "0.4")])
     study, points = study_of_sides(a, b, asked.names, 5, same_seeds=True, engine="auto")
     results = run_locally(study, points)
     write_comparison_report(compare(points, results), asked, points, results, folder / "report.html")
-    return asked, results
+    return asked, points, results
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +222,7 @@ def compared(tmp_path_factory) -> Path:
 
 
 def test_the_page_of_a_comparison(tmp_path):
-    asked, results = write_comparison(tmp_path)
+    asked, points, results = write_comparison(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "script-src 'none'" in page
     assert "A <a>" not in page
@@ -234,6 +235,22 @@ def test_the_page_of_a_comparison(tmp_path):
     assert f" {asked.command} ".replace("<", "&lt;").replace(">", "&gt;") in ran
     assert re.search(r"hearsay simulate scenarios/[0-9a-f]{12}\.toml --seed 1", ran)
     assert all(row["trace_hash"] in ran for row in results.values())
+    a, b = points
+    require_lines_between_equal_seeds(points, results, page)
+    del results[a.run_name(1)], results[b.run_name(2)]
+    write_comparison_report(compare(points, results), asked, points, results, tmp_path / "fewer.html")
+    require_lines_between_equal_seeds(points, results, (tmp_path / "fewer.html").read_text(encoding="utf-8"))
+
+
+def require_lines_between_equal_seeds(points: list[Point], results: dict[str, Row], page: str) -> None:
+    seeds = [[seed for seed in point.seeds if point.run_name(seed) in results] for point in points]
+    for strip in page.split('id="seeds"')[1].split('id="ran"')[0].split("<svg")[1:]:
+        marks = iter(re.findall(r'transform="translate\(([^ ]+) ([^)]+)\)" class="mark"', strip))
+        places = [{seed: next(marks) for seed in of_side} for of_side in seeds]
+        both = [(*places[0][seed], *places[1][seed]) for seed in seeds[0] if seed in seeds[1]]
+        lines = re.findall(r'<line x1="([^"]+)" y1="([^"]+)" x2="([^"]+)" y2="([^"]+)" class="grid"', strip)
+        across = places[0][seeds[0][0]][0]
+        assert [(x1, y1, x2, y2) for x1, y1, x2, y2 in lines if x1 == across] == both
 
 
 def test_the_report_of_a_study_lists_what_ran(swept, tmp_path):

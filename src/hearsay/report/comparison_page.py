@@ -32,7 +32,7 @@ from hearsay.studies.factorial import (
 )
 from hearsay.studies.packs import Row
 from hearsay.studies.points import Point
-from hearsay.studies.results import values_at
+from hearsay.studies.results import values_by_seed
 from hearsay.studies.settings import command_of, settings_of
 
 MAX_HASHES = 50
@@ -196,25 +196,25 @@ def _table(lines: Sequence[FigureComparison]) -> Html:
 
 
 def _strips(lines: Sequence[FigureComparison], points: Sequence[Point], results: Mapping[str, Row]) -> list[Html]:
-    """Draw the value of every seed on both sides, joined by a line if the seeds are the same. Leave out metrics that
-    a side lacks.
+    """Draw the value of every seed on both sides, with a line between the values of a seed if both sides have the
+    same seeds. Leave out metrics that a side lacks.
     """
     pictures: list[Html] = []
     for line in lines:
-        sides = [values_at(point, results, line.figure.name) for point in points]
+        sides = [values_by_seed(point, results, line.figure.name) for point in points]
         if not all(sides):
             continue
-        y = scale_of_values([*sides[0], *sides[1]], line.figure.form)
+        y = scale_of_values([*sides[0].values(), *sides[1].values()], line.figure.form)
         x = Scale(lambda value: 0.25 + value / 2, ((0.25, "A"), (0.75, "B")))
         plot = svg.Plot(x, y, 300, 220, line.figure.title)
-        places = [[plot.place(side, value) for value in sides[side]] for side in (0, 1)]
-        if points[0].seeds == points[1].seeds and len(sides[0]) == len(sides[1]):
-            for before, after in zip(places[0], places[1], strict=True):
-                plot.add(svg.line(*before, *after, "grid"))
+        places = [{seed: plot.place(side, value) for seed, value in sides[side].items()} for side in (0, 1)]
+        if points[0].seeds == points[1].seeds:
+            for seed in (seed for seed in places[0] if seed in places[1]):
+                plot.add(svg.line(*places[0][seed], *places[1][seed], "grid"))
         for side in (0, 1):
             marks = [
-                svg.mark(side, place, text_of(value, line.figure.form))
-                for place, value in zip(places[side], sides[side], strict=True)
+                svg.mark(side, places[side][seed], text_of(value, line.figure.form))
+                for seed, value in sides[side].items()
             ]
             plot.add(svg.coloured(side, *marks))
         pictures.append(tag("div", plot.svg(f"{line.figure.title}, seed by seed"), class_="chart card"))

@@ -65,7 +65,9 @@ def _file_names(topics: Sequence[str]) -> list[str]:
     names: list[str] = []
     for number, topic in enumerate(topics):
         name = re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")[:_MAX_NAME_LENGTH] or f"topic-{number}"
-        names.append(f"{name}-{number}" if name in names else name)
+        while name in names:
+            name = f"{name}-{number}"
+        names.append(name)
     return names
 
 
