@@ -30,7 +30,7 @@ PATIENCE_S = 5.0
 _END = b"\r\n\r\n"
 _ONCE = frozenset({"host", "content-length", "transfer-encoding", "content-type", "origin"})
 _MOST_DIGITS = 9
-_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::\d+)?")
+_AUTHORITY = re.compile(r"([^:]+|\[.*\])(?::(\d+))?")
 
 
 class BadRequest(Exception):
@@ -65,6 +65,12 @@ def require_host(request: Request, names: Collection[str]) -> None:
         given = request.headers.get("host", "")[:80]
         message = f"Host {given!r} is no IP address and no name of this server; use its IP address or localhost"
         raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, message)
+
+
+def port_in(request: Request) -> str | None:
+    """Return the port in the `Host` header, or 80 if the header has no port; None without a valid header."""
+    parsed = _AUTHORITY.fullmatch(request.headers.get("host", ""))
+    return None if parsed is None else parsed[2] or "80"
 
 
 def _is_address(host: str) -> bool:

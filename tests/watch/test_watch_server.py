@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched import watched
 
+from hearsay.http_server import Request, port_in
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.watch.broadcast import Broadcast
 from hearsay.watch.links import DrawnNodes
@@ -92,6 +93,31 @@ def test_another_name_is_not_served(page):
     for host in ("evil.example", f"evil.example:{port}", "127.0.0.1:1", "", "127.0.0.1"):
         assert request(page, path, Host=host)[0] == 421
     assert request(page, path, Host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("127.0.0.1", "80"), ("[::1]", "80"), ("localhost:80", "80"), ("[::1]:8080", "8080"), ("", None), (":80", None)],
+)
+def test_a_host_without_a_port_has_port_80(host, port):
+    assert port_in(Request("GET", "/", {"host": host})) == port
+
+
+def test_a_page_on_port_80_is_served_to_clients_that_leave_the_port_out():
+    async def status():
+        server = WatchServer(Broadcast(Picture(DrawnNodes()), {}, asyncio.get_running_loop()))
+        try:
+            await server.listen("127.0.0.80", 80)
+        except OSError:
+            pytest.skip("this user may not listen at port 80")
+        reader, writer = await asyncio.open_connection("127.0.0.80", 80)
+        writer.write(f"GET {urlsplit(server.url).path} HTTP/1.1\r\nHost: 127.0.0.80\r\n\r\n".encode())
+        answered = await reader.readline()
+        writer.close()
+        await server.close()
+        return answered
+
+    assert asyncio.run(status()) == b"HTTP/1.1 200 OK\r\n"
 
 
 def test_actions_are_accepted_from_our_page_only(page):

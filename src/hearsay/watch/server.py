@@ -15,7 +15,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Protocol, cast
 
-from hearsay.http_server import BadRequest, HttpServer, Request, response, response_head
+from hearsay.http_server import BadRequest, HttpServer, Request, port_in, response, response_head
 from hearsay.watch.broadcast import Broadcast, Refused, Viewer
 
 BODY_BYTES = 16_384
@@ -99,7 +99,7 @@ class WatchServer:
 
     def _below_token(self, request: Request) -> str:
         """Return the path after the token. Raise `BadRequest` if the token or the port is wrong."""
-        if request.headers.get("host", "").rpartition(":")[2] != str(self._port):
+        if port_in(request) != str(self._port):
             raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, "the Host header does not have the port of this server")
         _, token, *rest = request.path.split("/", 2)
         if not hmac.compare_digest(token.encode(), self._token.encode()) or not rest:
