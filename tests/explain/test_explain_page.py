@@ -10,11 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import hearsay
-from explained_runs import load_kind, simulate
+from explained_runs import SMALL, load_kind, simulate
 
 from chromium import Page, require_charts_that_fit
+from hearsay.explain.answers import explain
 from hearsay.explain.deliveries import explain_node
 from hearsay.explain.message import open_message
+from hearsay.report.explain_page import write_explained_page
+from hearsay.sim.scenario.scenario_file import load_scenario
 
 HOSTILE = "</title><script>alert(1)</script>\u202e\x1b[2J"
 
@@ -63,6 +66,18 @@ def test_pictures_are_good_xml_with_a_lane_for_each_node(run, page):
     tree = [part for part in drawn[-1].iter("circle") if part.get("class") == "mark"]
     deliveries = open_message(run, "3").history.deliveries
     assert len(tree) == len(deliveries.first())
+
+
+def test_a_publisher_outside_of_the_network_is_counted_among_the_drawn_nodes(tmp_path):
+    run = simulate(load_scenario(None, "r1", [*SMALL, ("workload.inject", "1")]), tmp_path / "run")
+    assert run is not None
+    story = open_message(run, "0")
+    assert story.history.publisher not in story.history.deliveries.node
+    answer = explain(story, None, missing=False)
+    write_explained_page(tmp_path / "page.html", answer)
+    tree = (tmp_path / "page.html").read_text(encoding="utf-8").split('class="chart tree"')[1]
+    assert tree.count('class="mark"') == 51
+    assert "; 51 of 51 nodes are drawn." in tree
 
 
 @pytest.mark.parametrize("options", [(), ("--missing",), ("--node", "7")])

@@ -9,8 +9,10 @@ from commands import hearsay
 
 from hearsay.explain.copies import Fate
 from hearsay.explain.deliveries import explain_node, requested_paths
+from hearsay.explain.fastest import shortcut_of
 from hearsay.explain.message import NotInThisRun, latest_messages, latest_text, open_message
 from hearsay.explain.missing import Why, explain_missing
+from hearsay.explain.path import Path as MessagePath
 from hearsay.explain.path import Step
 from hearsay.trace.language.schema import TraceEvent
 from hearsay.trace.reader import RowFilter, iter_rows
@@ -43,6 +45,16 @@ def test_paths_follow_the_deliveries_to_the_publisher(run):
                 assert hop.took(Step.QUEUE, Step.UPLINK, Step.LINE) == 0
             took = sum(spell.took_us for hop in path.hops for spell in hop.times)
             assert took == (path.delivered_us - story.history.published_us if path.hops else 0)
+
+
+def test_a_delivery_from_an_unknown_peer_is_not_a_publication(run):
+    story = open_message(run, "3")
+    published = next(iter_rows(run, RowFilter(messages=[3], events=[TraceEvent.PUBLISH])))
+    assert published.peer is not None
+    own = MessagePath(published.peer, published.time_us, (), complete=True)
+    assert shortcut_of(story, own) == "the node published it itself"
+    other = MessagePath(published.peer + 1, published.time_us, (), complete=False)
+    assert shortcut_of(story, other) == "the trace does not show how the message got here from its publisher"
 
 
 def test_every_received_copy_is_in_the_history(run):

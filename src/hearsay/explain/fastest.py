@@ -187,7 +187,7 @@ class Shortcut:
 
 def shortcut_of(message: Message, path: Path) -> Shortcut | str:
     """Compare a path with the fastest path. If the fastest path is unknown, return the reason in words."""
-    if not path.hops:
+    if not path.hops and path.complete:
         return "the node published it itself"
     if not message.history.published:
         return "the time of the publication is unknown"

@@ -172,8 +172,8 @@ def _fast_copies(message: Message, path: FastPath) -> Iterator[tuple[int, int, s
 
 
 def _tree_card(message: Message, emphasized: Collection[int]) -> Html | None:
-    """Draw the first delivery at each node. If there are more than `MAX_NODES` nodes, draw a sample and the paths to
-    the nodes `emphasized`. Return None if there is no delivery.
+    """Draw the publisher and the first delivery at each node. If there are more than `MAX_NODES` nodes, draw a sample
+    and the paths to the nodes `emphasized`. Return None if there is no delivery.
     """
     history, publisher = message.history, message.history.publisher
     deliveries = history.deliveries
@@ -185,12 +185,12 @@ def _tree_card(message: Message, emphasized: Collection[int]) -> Html | None:
     rows: list[tuple[int, int, int, int, int]] = list(
         zip(*(column[order].tolist() for column in columns), strict=True)
     )
+    if publisher != NONE and all(node != publisher for node, *_ in rows):
+        rows.insert(0, (publisher, NONE, history.start_us(), 0, NONE))
     bold = _paths({node: remote for node, remote, *_ in rows}, emphasized)
     kept = set(evenly(len(rows), MAX_NODES).tolist())
     kept |= {place for place, row in enumerate(rows) if row[0] in bold or row[0] == publisher}
     drawn: list[tuple[int, int, int, int, int]] = [rows[place] for place in sorted(kept)]
-    if publisher != NONE and all(node != publisher for node, *_ in rows):
-        drawn.insert(0, (publisher, NONE, history.start_us(), 0, NONE))
     places = {node: place for place, (node, *_) in reversed(list(enumerate(drawn)))}
     parents = [
         places[remote] if remote != node and places.get(remote, place) < place else -1
