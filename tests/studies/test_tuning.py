@@ -252,6 +252,19 @@ def test_many_combinations_are_not_listed_before_the_search(problem, tmp_path):
     assert all(y <= x for x, y, _ in (each.steps for each in done.searches[0].tried))
 
 
+def test_a_step_that_draws_find_in_no_valid_combination_is_tried_with_the_first_steps(tmp_path):
+    """A degree_low of 1,001 needs a degree of 1,001, which is the first of 1,001 steps."""
+    path = tmp_path / "rare.toml"
+    path.write_text(
+        'aim = "latency_p99_ms"\nseeds = 2\n[base]\npreset = "r1"\nrouter.degree_high = 1001\n'
+        f"[[axes]]\nkey = 'router.degree'\nvalues = {list(range(1001, 0, -1))}\n"
+        "[[axes]]\nkey = 'router.degree_low'\nvalues = [1, 1001]\n"
+    )
+    (space,) = spaces(load_tuning(path))
+    assert space.listed is None
+    assert space.examples[-1].steps == (0, 1)
+
+
 def test_the_search_ends_when_all_combinations_are_tried(problem, tmp_path):
     path = problem.with_name("small.toml")
     small = "values = [4, 6]"

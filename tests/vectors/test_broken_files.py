@@ -58,6 +58,8 @@ S = (*V, "steps", 0)
         ((*V, "peers"), [], f"{FIRST}.peers: must be a list of 1…1000 elements"),
         ((*V, "peers"), ["A", "B", "A"], f"{FIRST}.peers: a peer is repeated"),
         ((*V, "peers"), ["B"], f"{FIRST}.steps[1].expect.A: is not among {FIRST}.peers"),
+        ((*V, "steps", 1, "differs"), {"go": {"C": VALID["vectors"][0]["steps"][1]["expect"]["A"]}},
+         f"{FIRST}.steps[1].differs.go.C: is not among {FIRST}.peers"),
         ((*V, "parameters", "DecayInterval"), 1_000_001,
          f"{FIRST}.parameters.DecayInterval: must be an integer in 1000000…2592000000000, a multiple of 1000"),
         ((*V, "parameters", "BehaviourPenaltyDecay"), 1,

@@ -123,10 +123,11 @@ def _check_peers(vector: Mapping[str, Any], place: str) -> None:
     if len(steps) * len(peers) > MOST_LOOKS:
         raise Misshapen(place, f"steps times peers must be {MOST_LOOKS} at most")
     for number, step in enumerate(steps):
-        for expected in (step.get("expect", {}), *step.get("differs", {}).values()):
+        differing = {f"differs.{name}": expected for name, expected in step.get("differs", {}).items()}
+        for key, expected in {"expect": step.get("expect", {}), **differing}.items():
             for peer in expected:
                 if peer not in peers:
-                    raise Misshapen(f"{place}.steps[{number}].expect.{peer}", f"is not among {place}.peers")
+                    raise Misshapen(f"{place}.steps[{number}].{key}.{peer}", f"is not among {place}.peers")
 
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ Rules:
   is left out before any run.
 * A step that is in no valid combination is a mistake, reported with its file and line.
 * If there are at most `MOST_LISTED` combinations, all are checked before the search begins; otherwise each is checked
-  when it is drawn. Then a step also counts as a mistake if `MOST_TRIES` draws find no valid combination with it.
+  when it is drawn. Then a step also counts as a mistake if `MOST_TRIES` draws find no valid combination with it, and
+  the combination with the first steps of the other axes is invalid.
 """
 
 from __future__ import annotations
@@ -95,9 +96,8 @@ class Space:
         return tuple(chance.randrange(len(axis.steps)) for axis in self.axes)
 
     def _example(self, number: int, step: int) -> Point:
-        """Return a valid point with this step on axis `number`. If none is found, raise `StudyError` with the
-        mistakes in the combination of this step with the first step of each other axis or, if that combination is
-        valid, with a line about the step.
+        """Return a valid point with this step on axis `number`. If no combination that is listed or drawn is valid,
+        use the first step of each other axis, or raise `StudyError` with the mistakes in that combination.
         """
         if self.listed is not None:
             fitting = (steps for steps in self.listed if steps[number] == step)
@@ -107,13 +107,9 @@ class Space:
             moved = ((*steps[:number], step, *steps[number + 1 :]) for steps in drawn)
             fitting = (steps for steps in moved if self.has(steps))
         steps = next(fitting, None)
-        if steps is not None:
-            return self.point(steps, self.tuning.seeds)
-        first = [0] * len(self.axes)
-        first[number] = step
-        self._base.at(self.axes, first).scenario()
-        origin, label = self.axes[number].origins[step], self.axes[number].labels[step]
-        raise StudyError([f"{origin}: {label} is in no valid combination with the other axes"])
+        if steps is None:
+            steps = tuple(step if place == number else 0 for place in range(len(self.axes)))
+        return self.point(steps, self.tuning.seeds)
 
 
 def spaces(tuning: Tuning) -> list[Space]:
