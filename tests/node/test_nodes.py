@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from tempfile import TemporaryFile
 
 import pytest
 from waiting import run, until
@@ -481,3 +482,19 @@ async def test_a_peer_with_which_no_protocol_is_agreed_yet_is_not_called_foreign
         assert lines.no_recipient_reason() == "1 connected, not yet agreed on a protocol within 3 s"
         await until(lambda: node.peers)
         assert node.agreeing == ()
+
+
+@run
+async def test_a_line_that_full_queues_drop_is_not_blamed_on_the_mesh():
+    limits = NodeLimits(peer_queue_bytes=2_000)
+    async with Node(config("floodsub")) as other, Node(config("floodsub", limits=limits)) as node:
+        await other.join("news")
+        await node.connect(other.addresses[0])
+        await node.wait_for_peers("news")
+        lines = PublishedLines(node, "news", False, 3.0, lambda event, text: None)
+        with TemporaryFile() as given, pytest.MonkeyPatch.context() as patch:
+            given.write(b"x" * 5_000)
+            given.seek(0)
+            patch.setattr("sys.stdin", given)
+            await lines.publish()
+        assert lines.problems() == ["1 message for topic news reached no peer: the queues of slow peers had no room"]

@@ -200,7 +200,8 @@ class PublishedLines:
             self._say_error(number, "not sent: this content was published before, and the id is a hash of it")
         if not done.sent and self._node.statistics.duplicates == repeated:
             self._unsent += 1
-            self._why_unsent = self.no_recipient_reason()
+            full = "the queues of slow peers had no room"
+            self._why_unsent = full if done.dropped else self.no_recipient_reason()
         return True
 
     async def _recipient(self, topic: str) -> bool:
