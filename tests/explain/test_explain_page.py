@@ -105,7 +105,7 @@ def test_a_browser_shows_it_in_light_and_dark_and_on_a_telephone(browser, page):
     for dark, width in ((False, 1280), (True, 1280), (False, 390)):
         shown = Page(browser, dark=dark, width=width, calm=False)
         shown.open(page)
-        assert shown.complaints() == []
+        assert shown.console_messages() == []
         assert shown.requests() == [page.resolve().as_uri()]
         assert shown.value("document.documentElement.scrollWidth") <= width
         assert shown.value("document.querySelectorAll('svg[role=img]').length") >= 2
