@@ -247,11 +247,10 @@ def test_run_folders_of_a_killed_node_name_only_the_peers_and_topics_of_their_ro
     ]
     join_runs([tmp_path / "bob"], RunFolder.create(tmp_path / "joined"))
     assert verify(tmp_path / "joined") == []
-    delivered = [
-        (row.time_us, row.remote) for row in iter_rows(tmp_path / "joined") if row.event is TraceEvent.DELIVER
-    ]
+    rows = read_rows(tmp_path / "joined")
+    delivered_from = rows[rows[:, Column.EVENT] == TraceEvent.DELIVER][:, Column.REMOTE].tolist()
     names = read_table(tmp_path / "joined/dictionary/peers.parquet", ["peer"], ["name"])["name"]
-    assert [names[remote] for _, remote in delivered] == [to_text(cem), to_text(ADA), to_text(ADA)]
+    assert [names[remote] for remote in delivered_from] == [to_text(cem), to_text(ADA), to_text(ADA)]
 
 
 def test_a_continued_trace_of_a_killed_node_states_when_it_was_lost(runs):

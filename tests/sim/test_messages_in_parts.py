@@ -44,7 +44,7 @@ def test_every_node_gets_all_parts_of_all_messages():
 
 @pytest.mark.parametrize("key", ["validation.reject_share", "validation.delay_ms"])
 def test_validation_and_requests_of_parts_exclude_each_other(key):
-    with pytest.raises(ScenarioError, match=r"partial\.use = \"requests\": not with \[validation\]"):
+    with pytest.raises(ScenarioError, match=r"partial\.use = \"requests\" \(scenario\): not with \[validation\]"):
         scenario_of({**PARTS, key: 1})
     assert scenario_of({**PARTS, key: 1, "topics.0.partial.use": "none"}).validation.active
 
