@@ -215,8 +215,8 @@ def test_the_rest_of_a_frame_is_ignored_after_its_stream_is_reset():
     [
         (HEADER.pack(1, 0, 0, 0, 0), "version 1"),
         (frame(9, 0, 0, 0), "type 9"),
-        (data_frame(0, b"x", Flag.SYN), "belongs to the other side"),
-        (data_frame(2, b"x", Flag.SYN), "belongs to the other side"),
+        (data_frame(0, b"x", Flag.SYN), "not one of its numbers"),
+        (data_frame(2, b"x", Flag.SYN), "not one of its numbers"),
         (data_frame(1, b"x"), "never opened"),
         (data_frame(2, b"x"), "never opened"),
         (frame(FrameType.WINDOW_UPDATE, Flag.SYN, 1, 0) * 2, "opened twice"),

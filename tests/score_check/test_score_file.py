@@ -204,7 +204,7 @@ def test_mistakes_are_listed_in_the_order_of_the_file(tmp_path):
         ("score = 3\n", "file.toml:1: score = 3: must be a table"),
         ("[score]\nexpect = 1\n", "expect = 1: is not a parameter of the score"),
         ("expect = 1\n[score]\n", "file.toml:1: expect = 1: must be a table"),
-        ("[network]\nnodes = 5\n", "file.toml: its router keeps no scores: there is no [router.score]"),
+        ("[network]\nnodes = 5\n", "file.toml: its router keeps no scores; scores need gossipsub"),
         ("[network]\nnodes = -5\n", "file.toml:2: network.nodes = -5: must be in 1"),
         ("[expect]\ntopics = [3]\n[score]\n", "expect.topics.0 = 3: must be a table"),
         ("[score]\ntopics = 3\n", "score.topics.0 = 3: must be a table"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from episub_network import Run
-from episub_overlay import when_quiet
+from episub_overlay import measure_overlay
 from hearsay.core.language.rpc import PartKind
 from hearsay.sim.scenario.scenario_file import load_scenario
 from hearsay.sim.simulate import Simulation
@@ -421,5 +421,5 @@ TRACE_HASH = "2a8f78b57933a80dd14852284231915a"
 
 def test_the_benchmark_of_the_overlay_counts_one_sided_neighbours():
     run = Run(10, 1, router__preset="episub", warmup_s=3, workload__messages=1, linger_s=1)
-    run.until(2)
-    assert when_quiet(run)["one_sided"] == 0
+    run.run_until(2)
+    assert measure_overlay(run)["one_sided"] == 0

@@ -60,7 +60,7 @@ class TuneAnswer:
     @property
     def as_good(self) -> list[dict[str, object]]:
         """Return the other settings that meet the bounds on the seeds of the search, and are not significantly worse
-        than the best settings.
+        than the best settings. Some of them may have broken a bound on fresh seeds. Empty without best settings.
         """
         return [self.answer.searched.settings(each) for each in self.answer.as_good]
 

@@ -112,7 +112,9 @@ _FORMS: Mapping[str, Callable[[float], str]] = {**FORMS, "rate": rate}
 
 
 class _Words(Formatter):
-    """A formatter of numbers by the names of `_FORMS`, or by a format of Python."""
+    """A formatter whose format specs are the names in `_FORMS` (default: `number`) and those of Python. A string is
+    inserted unchanged, whatever its spec.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, str):

@@ -106,7 +106,7 @@ def subject_of_scenario(scenario: Scenario, name: str, lines: Mapping[str, int])
     parameters = scenario.router.parameters
     if not isinstance(parameters, GossipsubParameters) or parameters.score is None:
         raise ScenarioError(
-            [f"{name}: its router keeps no scores: there is no [router.score], and no preset with one"]
+            [f"{name}: its router keeps no scores; scores need gossipsub with [router.score] or a preset that has it"]
         )
     expected = Expectations(
         degree=max(1, parameters.degree),

@@ -177,9 +177,8 @@ def _with_crashes(scenario: Scenario, crashes: Sequence[Crash]) -> Scenario:
 
 
 def with_return(scenario: Scenario, node: int, at_us: Micros) -> Scenario:
-    """Return the scenario in which a node returns from its last crash at a time. Raise `Refused` unless the scenario
-    has a crash of this node alone, as users cause it, without a return. Raise it also if the new scenario is not
-    valid.
+    """Return the scenario with a return of a node at `at_us`, from its last crash by a user: a crash that lists only
+    this node and has no return yet. Raise `Refused` if there is no such crash, or if the new scenario is not valid.
     """
     crashes = list(scenario.faults.crash)
     for place in reversed(range(len(crashes))):

@@ -296,7 +296,7 @@ class Yamux:
                     raise YamuxError(f"a frame for stream {stream}, which was never opened")
             return state
         if not stream or stream % 2 != self._peer_parity:
-            raise YamuxError(f"the peer opens stream {stream}, whose number belongs to the other side")
+            raise YamuxError(f"the peer opens stream {stream}, which has not one of its numbers")
         if state is not None:
             raise YamuxError(f"stream {stream} is opened twice")
         self._highest_peer_stream = max(self._highest_peer_stream, stream)

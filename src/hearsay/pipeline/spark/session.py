@@ -264,9 +264,10 @@ def _settings_of_kept_server(where: Where) -> dict[str, str]:
 
 
 def _set_environment(on_loopback: bool) -> None:
-    """Set the environment variables with which PySpark starts a JVM.
+    """Set the environment variables with which PySpark starts a JVM. With `on_loopback`, also set Spark's IP address.
 
-    Variables with a Python or an IP address that the user has set are unchanged. `JAVA_HOME` is always replaced.
+    `JAVA_HOME` is always replaced. The other variables keep the values that the user has set. Raise
+    `SparkUnavailable` if the launcher of Java cannot be written.
     """
     try:
         os.environ["JAVA_HOME"] = str(java_home())

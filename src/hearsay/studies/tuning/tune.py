@@ -291,8 +291,8 @@ def fronts(searched: Searched) -> list[tuple[Budget, list[MeasuredPoint]]]:
 def front(searched: Searched, bound: Budget) -> list[MeasuredPoint]:
     """Return all points that were tried and have values of both metrics: the aim and the metric of `bound`.
 
-    An eligible point is on the front unless another eligible point is at least as good in both metrics and better in
-    one or both.
+    A point is eligible if it meets all other bounds. An eligible point is on the front unless another eligible point
+    is at least as good in both metrics and better in one or both.
     """
     tuning = searched.tuning
     falling = bound.at_most is None

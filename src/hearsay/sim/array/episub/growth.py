@@ -76,8 +76,8 @@ _PINGS_PER_ROUND = 2
 
 @with_overlay
 def grow(w: World, th: int, now: int, node: int, topic: int) -> None:
-    """Send link requests until links and open requests together are SIZE_ACTIVE, or no peer is left to ask
-    (UPKEEP-1)."""
+    """Send link requests until links and open requests together are SIZE_ACTIVE, or until only near links are missing
+    and ASKS_LEFT is used up (UPKEEP-1). If no peer is left to ask, look for more peers (UPKEEP-2)."""
     bottom = control(w)[th, FRAMES]
     _choose_peers(w, th, now, node, topic)
     while control(w)[th, FRAMES] > bottom:
