@@ -36,7 +36,7 @@ STORES := build/stores-tools
 SITE := build/site-tools
 
 # The tests to run after a change. They take nine minutes on two cores. After a change in core, sim or trace, the kernels of
-# the array engine are compiled first, which takes seven minutes more.
+# the array engine are compiled first, which takes five minutes more.
 test: setup
 	@$(BIN)/hearsay spark prepare || true
 	$(BIN)/python tests/sim/compile_entries.py quick
