@@ -141,7 +141,7 @@ def test_endpoint_and_peer_of_a_multiaddr():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("ip4/1.2.3.4", "starts with /"),
+        ("ip4/1.2.3.4", "that start with /"),
         ("/", "0 parts"),
         ("/ip4", "needs a value"),
         ("/ip4/1.2.3/tcp/1", "ip4"),
