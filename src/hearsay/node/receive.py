@@ -92,7 +92,7 @@ class Receiver:
         self._blocked: dict[PeerId, PeerInput] = {}
         """The inputs that are paused because the validators have no room for their next message, by peer."""
         self._idle: dict[PeerId, None] = {}
-        """The peers in `_blocked` of which no message waits for a verdict. So only verdicts on messages of other
+        """The peers in `_blocked` that have no message waiting for a verdict. Only verdicts on messages of other
         peers can make room for them."""
 
     def policy(self, topic: str) -> SignaturePolicy:

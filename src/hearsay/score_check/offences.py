@@ -55,8 +55,8 @@ class Offence:
     topic: str | None
     """The group of topics of invalid messages; None for other offences."""
     needed: dict[str, int | None]
-    """The smallest number of offences that brings the score below a level, by level; None if no number does. Broken
-    promises are the sum over heartbeats, of which at most `_MOST_HEARTBEATS` are considered.
+    """The smallest number of offences that brings the score below a level, by level; None if no number does. The
+    number of broken promises is the sum over heartbeats; the search ends after `_MOST_HEARTBEATS` heartbeats.
     """
     forgiven_s: float | None = None
     """Seconds from the last offence until the score is at least 0 again. The peer commits as many offences as the

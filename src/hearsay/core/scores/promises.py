@@ -94,7 +94,7 @@ class IwantPromises:
 
 
 class StrictIwantPromises(IwantPromises):
-    """Promises of which each is kept only by a copy from the peer that made it, and even by a later copy (jvm)."""
+    """Promises that only a copy from the peer that promised the message keeps. A duplicate also counts (jvm)."""
 
     def keep(self, message: MessageId, sender: PeerId | None = None) -> None:
         if sender is not None and sender in self._of_message.get(message, ()):
